@@ -71,8 +71,8 @@ def seed_notes(run: Run) -> list[str]:
         return []
     return [
         "Seeds were sent: with top_p or top_k in force, vLLM on a GPU samples such requests with PyTorch's "
-        "kernel, and those of clients without seeds with FlashInfer's or aiter's. A fault of the latter is not "
-        "seen; --no-seed measures with it."
+        "kernel, and those of clients without seeds with FlashInfer's or aiter's. A fault of the latter is "
+        "not seen; --no-seed measures with it."
     ]
 
 
