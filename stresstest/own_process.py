@@ -1,8 +1,14 @@
-"""Whether this process is the command's own: only there may limits be set that hold for the whole process."""
+"""Whether this process is the command's own, as only there may limits be set that hold for the whole process;
+and what its children may import."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 _claimed: list[bool] = []
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def claim_process() -> None:
@@ -12,3 +18,18 @@ def claim_process() -> None:
 
 def is_own_process() -> bool:
     return bool(_claimed)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Children that are started meanwhile import nothing from the current folder: it may be somebody else's,
+    with a `multiprocessing.py` in it. Python starts workers with ``-c``, which would look there first."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before

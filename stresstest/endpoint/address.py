@@ -92,6 +92,10 @@ class EndpointAddress:
             text = text.replace(secret, "***")
         return text
 
+    def hide_parts(self, text: str) -> str:
+        """The same of a short text that may have been cut within a secret."""
+        return hide_echoes(self.hide_secrets(text), self.secrets)
+
     def is_echoed(self, text: str) -> bool:
         """Whether server text holds a secret. Short ones, which it may hold by chance, do not count."""
         return any(secret in text for secret in self.secrets if len(secret) >= LEAST)

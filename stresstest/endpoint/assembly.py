@@ -47,7 +47,7 @@ _LONGEST_SHARED = 32
 _SHORT = 2
 """Characters of a piece of text that is a sign, or of a script without blanks. Several are often one token,
 and detectors keep less than half of what they keep of a word."""
-_LONGEST_ID = 128
+_LONGEST_ID = 4096
 LONGEST_SPLIT = 1 << 18
 """Characters of an event's text that is cut into words: they are held at once."""
 _LogprobStats = Iterator[tuple[float | None, float | None]]

@@ -283,7 +283,7 @@ class Endpoint:
     def _shown(self, name: str | None) -> str | None:
         """A word of the server that is stored and shown, on one line: a server may echo the key of its
         request."""
-        return name and " ".join(self.address.hide_secrets(name)[:LONGEST_MODEL_NAME].split())
+        return name and " ".join(self.address.hide_parts(name)[:LONGEST_MODEL_NAME].split())
 
     async def _name_served(self, request: GenerationRequest, failure: ServiceFailure) -> ServiceFailure:
         model, served = request.model or self.model or "", await self.served_models()

@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 from stresstest.detectors.entry import DetectorEntry
 from stresstest.detectors.registry import added_entries, register
 from stresstest.errors import StresstestError
+from stresstest.own_process import safe_path
 from stresstest.records import RecordChunk
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.detect_chunk import ChunkVerdicts, ParsedChunk, detect_chunk, parse_chunk
@@ -119,9 +120,10 @@ def _detect(chunk: _Readable, job: ScanJob, languages: Mapping[GroupKey, str]) -
 def _parallel(
     work: Iterator[ChunkWork | None], running: _Running, job: ScanJob, workers: int
 ) -> Iterator[ChunkVerdicts]:
-    pool = ProcessPoolExecutor(
-        workers, mp_context=_context(workers), initializer=_init_worker, initargs=(added_entries(),)
-    )
+    with safe_path():
+        pool = ProcessPoolExecutor(
+            workers, mp_context=_context(workers), initializer=_init_worker, initargs=(added_entries(),)
+        )
     weight = 0
     at_work: list[tuple[int, Future[Any]]] = []
 
@@ -129,7 +131,7 @@ def _parallel(
         at_work[:] = [each for each in at_work if not each[1].done()]
         while at_work and size + sum(each for each, _ in at_work) > MAX_BYTES_IN_FLIGHT:
             result_of(at_work.pop(0)[1])
-        with _signals_blocked():
+        with _signals_blocked(), safe_path():
             future = pool.submit(work, *given)
         at_work.append((size, future))
         return future

@@ -29,16 +29,29 @@ def find_echoes(text: str, secrets: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def hide_in_tokens(tokens: Sequence[Token], secrets: Sequence[str]) -> Sequence[Token]:
-    """The tokens of an answer, ``***`` in the place of each secret in their text."""
+    """The tokens of an answer, ``***`` in the place of each secret in their text. Where a stream brings
+    reasoning and answer in turns, each is searched by itself as well: so they are shown."""
+    reasons = [token.reasoning for token in tokens]
+    found = _hide_among(tokens, range(len(tokens)), secrets)
+    if any(reasons) and not all(reasons):
+        for kind in (True, False):
+            places = [n for n, reasoning in enumerate(reasons) if reasoning is kind]
+            found = _hide_among(found, places, secrets)
+    return found
+
+
+def _hide_among(tokens: Sequence[Token], places: Sequence[int], secrets: Sequence[str]) -> Sequence[Token]:
+    """The tokens, without what the texts of those at these places hold together."""
     texts = tokens.texts if isinstance(tokens, TokenColumns) else [token.text for token in tokens]
-    spans = find_echoes("".join(texts), secrets)
+    spans = find_echoes("".join(texts[n] for n in places), secrets)
     if not spans:
         return tokens
-    kept, at = [], 0
-    for token in tokens:
-        until = at + len(token.text)
+    kept, at = list(tokens), 0
+    for n in places:
+        until = at + len(texts[n])
         here = [span for span in spans if span[0] < until and at < span[1]]
-        kept.append(_without(token, at, here) if here else token)
+        if here:
+            kept[n] = _without(kept[n], at, here)
         at = until
     return kept
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import signal
@@ -18,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stresstest
 from stresstest.errors import ExitCode, InterruptedEarlyError, StresstestError, UsageError
 from stresstest.options.common import program_on, stdout_console, with_global_options
 from stresstest.options.output_folder import OutputDir, in_folder
@@ -189,13 +191,22 @@ def simulator(scenario: str, model: str | None = None, *, speed: str = "max") ->
     if model is not None:
         arguments += ["--served-model-name", model]
     command = [sys.executable, "-m", "stresstest", *arguments]
+    # The package is found where this one was: "-m" alone would take a file of the current folder for it.
+    above = str(Path(stresstest.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path}
     # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
     with ExitStack() as stack:
         with _delayed_interrupts():
             # Before its first temporary file a process tries the folder out; interrupted, that leaves a file.
             output = stack.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=environment,
             )
             stack.callback(_stop, process)
         yield _wait_for_address(process, output)

@@ -243,7 +243,7 @@ class Ledger:
         self._count(asked.model, asked.route, found if ended == "answered" else ended)
         if not choices:
             self._log_unseen(exchange, asked, ended)
-        keys = request_keys(exchange.request.headers)
+        keys = request_keys(exchange.request.headers, exchange.request.query)
         for choice in choices:  # last: what is counted does not depend on who is told
             shown = without_keys(entry, choice, keys)
             for sink in self._sinks:

@@ -13,16 +13,21 @@ from stresstest.config.secrets import spellings
 from stresstest.features.guard.journal import JournalEntry
 from stresstest.features.guard.watch import JudgedChoice
 
-_MOST = 8
+_MOST = 32
 """Keys of one request; the headers' size is limited as well."""
 
 
-def request_keys(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """The credentials among a request's headers, in each spelling, longest first."""
+def request_keys(headers: Mapping[str, str], query: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The credentials among a request's headers and the fields of its query, in each spelling, longest
+    first."""
     found: set[str] = set()
-    for name, value in headers.items():
-        if len(found) < _MOST and is_credential_field(name, value):
-            scheme, _, given = value.strip().partition(" ")
+    for name, value in (*headers.items(), *(query or {}).items()):
+        if len(found) >= _MOST or not is_credential_field(name, value):
+            continue
+        scheme, _, given = value.strip().partition(" ")
+        if name.lower() == "cookie":
+            found |= {cookie.partition("=")[2].strip() for cookie in value.split(";")} - {""}
+        else:
             found |= {given.strip() or scheme, *_basic(scheme, given)}
     return tuple(sorted({form for key in found for form in spellings(key)}, key=len, reverse=True))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stresstest.config.credentials.echoes import find_echoes, hide_echoes
+from stresstest.config.credentials.echoes import find_echoes, hide_echoes, hide_in_tokens
+from stresstest.model import Token
 
 KEY = "sk-9f8e7d6c5b4a3b2c"
 
@@ -35,3 +36,11 @@ def test_the_beginning_of_a_key_at_the_end_of_an_answer_is_found() -> None:
     text = f"It is {KEY}, I say, {KEY[:11]}"
     assert [text[a:b] for a, b in find_echoes(text, [KEY])] == [KEY, KEY[:11]]
     assert find_echoes(f"It is {KEY[:5]}", [KEY]) == []
+
+
+def test_a_key_with_reasoning_between_its_halves_is_hidden() -> None:
+    """A stream brought both in turns, and what was exported of the answer joined the halves again."""
+    tokens = [Token(f"It is {KEY[:9]}"), Token("well", reasoning=True), Token(f"{KEY[9:]}, I say.")]
+    shown = hide_in_tokens(tokens, [KEY])
+    assert "".join(token.text for token in shown if not token.reasoning) == "It is ***, I say."
+    assert [token.text for token in shown if token.reasoning] == ["well"]

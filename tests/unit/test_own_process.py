@@ -1,0 +1,59 @@
+"""What this process's children may import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stresstest.features.demo.command import simulator
+from stresstest.own_process import safe_path
+
+_SCRIPT = (
+    "import sys\nfrom stresstest.cli.app import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+)
+_PAYLOAD = "open('imported', 'w').close()\nraise SystemExit(9)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_import_nothing_of_the_current_folder(tmp_path: Path, workers: int) -> None:
+    """Python starts them with ``-c``: a `multiprocessing.py` in a cloned repository ran with your keys."""
+    script, folder = tmp_path / "stresstest-command.py", tmp_path / "clone"
+    script.write_text(_SCRIPT)
+    folder.mkdir()
+    (folder / "multiprocessing.py").write_text(_PAYLOAD)
+    line = '{"text": "' + "The old miller walks to the square and looks at the moon. " * 40 + '"}\n'
+    (folder / "log.jsonl").write_text(line * 1200)
+    command = [sys.executable, str(script), "scan", "log.jsonl", "--lang", "en", "--workers", str(workers)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "imported").exists()
+
+
+@pytest.mark.slow
+def test_the_simulator_is_no_file_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`demo` is a newcomer's first command, in whatever folder that is."""
+    (tmp_path / "stresstest.py").write_text(_PAYLOAD)
+    monkeypatch.chdir(tmp_path)
+    with simulator("healthy") as url:
+        assert url.startswith("http://")
+    assert not (tmp_path / "imported").exists()
+
+
+def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's own programs import from their folder."""
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    with safe_path():
+        assert os.environ["PYTHONSAFEPATH"] == "1"
+    assert "PYTHONSAFEPATH" not in os.environ
+    monkeypatch.setenv("PYTHONSAFEPATH", "x")
+    with safe_path():
+        pass
+    assert os.environ["PYTHONSAFEPATH"] == "x"
