@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import signal
@@ -181,6 +180,12 @@ def _end_if_cancelled() -> None:
         raise InterruptedEarlyError("Interrupted.")
 
 
+_RUN = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('stresstest', run_name='__main__')"
+)
+"""A folder, last on the path, and the arguments follow."""
+
+
 @contextmanager
 def simulator(scenario: str, model: str | None = None, *, speed: str = "max") -> Iterator[str]:
     """Run the simulator in a process of its own on a free port; yields its base URL.
@@ -190,23 +195,15 @@ def simulator(scenario: str, model: str | None = None, *, speed: str = "max") ->
     arguments = ["sim", "--scenario", scenario, "--port", "0", "--speed", speed]
     if model is not None:
         arguments += ["--served-model-name", model]
-    command = [sys.executable, "-m", "stresstest", *arguments]
-    # The package is found where this one was: "-m" alone would take a file of the current folder for it.
-    above = str(Path(stresstest.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": path}
+    # "-m" alone would take a file of the current folder for the package, which is found where this one was.
+    command = [sys.executable, "-P", "-c", _RUN, str(Path(stresstest.__file__).parents[1]), *arguments]
     # In its own process group, Ctrl-C reaches only the measurement, which then stops the server.
     with ExitStack() as stack:
         with _delayed_interrupts():
             # Before its first temporary file a process tries the folder out; interrupted, that leaves a file.
             output = stack.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env=environment,
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
             stack.callback(_stop, process)
         yield _wait_for_address(process, output)
