@@ -31,11 +31,14 @@ def find_echoes(text: str, secrets: Sequence[str]) -> list[tuple[int, int]]:
 def hide_in_tokens(tokens: Sequence[Token], secrets: Sequence[str]) -> Sequence[Token]:
     """The tokens of an answer, ``***`` in the place of each secret in their text. Where a stream brings
     reasoning and answer in turns, each is searched by itself as well: so they are shown."""
-    reasons = [token.reasoning for token in tokens]
+    if isinstance(tokens, TokenColumns):
+        reasons = tokens.reasoning
+    else:
+        reasons = bytes(token.reasoning for token in tokens)
     found = _hide_among(tokens, range(len(tokens)), secrets)
     if any(reasons) and not all(reasons):
         for kind in (True, False):
-            places = [n for n, reasoning in enumerate(reasons) if reasoning is kind]
+            places = [n for n, reasoning in enumerate(reasons) if reasoning == kind]
             found = _hide_among(found, places, secrets)
     return found
 
