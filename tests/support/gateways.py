@@ -26,6 +26,21 @@ def dropping_gateway(upstream: str, *fields: str) -> AbstractContextManager[str]
     return _served(upstream, lambda body: (upstream, {k: v for k, v in body.items() if k not in fields}))
 
 
+def refusing_gateway(upstream: str, every: int) -> AbstractContextManager[str]:
+    """The base URL of a gateway that has no place for one streamed request of so many, as TGI answers beyond
+    `--max-concurrent-requests`."""
+    asked = 0
+
+    def route(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        nonlocal asked
+        asked += bool(body.get("stream"))
+        if body.get("stream") and asked % every == 0:
+            raise web.HTTPTooManyRequests(headers={"Retry-After": "0"})
+        return upstream, body
+
+    return _served(upstream, route)
+
+
 _RANGES = {
     "temperature": (0, 2),
     "top_p": (0, 1),

@@ -243,6 +243,12 @@ class _CostMeasurement:
             notes.append(server_cap_sentence(server_cap))
         if runner.lost:
             notes.append(f"{runner.lost} requests never got an answer and are in no number")
+        if again := sum(g.attempts > 1 for g in self.answers):
+            notes.append(
+                f"{again} requests were refused or failed, and sent again: the time before their last "
+                f"attempt, in which loops may have held the places, is in no number, so that loops cost more "
+                f"than this. Measure where requests wait in the server's own queue"
+            )
         if self.profile.gap(UNCOUNTED_CHUNKS) is not None:
             notes.append(CHUNKS_NOTE)
         if not runner.settings.send_seed:

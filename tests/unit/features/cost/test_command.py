@@ -28,7 +28,7 @@ from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.commands import command
 from tests.support.fake_vllm import DONE, Events, chunk, fake_vllm, sse
-from tests.support.gateways import caching_gateway
+from tests.support.gateways import caching_gateway, refusing_gateway
 from tests.support.generations import make, make_job
 from tests.support.simulated_servers import served
 
@@ -169,6 +169,14 @@ def test_answers_out_of_a_gateways_cache_have_no_cost(healthy: str, prompts: Pat
         code, found, err = cost(url, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
     assert (code, found["pairs"]) == (ExitCode.ENDPOINT, 0)
     assert "6 of 8 answers are earlier ones again, by id and text: a cache in front" in err
+
+
+def test_requests_that_a_full_gateway_refused_are_said_to_have_waited(healthy: str, prompts: Path) -> None:
+    """They waited at the client, for places that loops held, and the price was a seventh of the true one."""
+    with refusing_gateway(healthy, 4) as url:
+        _, found, _ = cost(url, prompts, "--requests", "8", "--pairs", "2", "--plant", "25%")
+    [told] = [note for note in found["notes"] if "sent again" in note]
+    assert int(told.split()[0]) >= 4
 
 
 def test_a_batch_that_is_older_than_its_requests_has_no_cost() -> None:
