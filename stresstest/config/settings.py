@@ -305,6 +305,7 @@ def _validation_sentence(error: Any, given: Mapping[str, Any], env_set: set[str]
         origin = ENV_PREFIX + key.upper()
     else:
         origin = f"{key!r} in {source}"
-    # Never echo an API key.
-    value = "" if key == "api_key" else f" {first['input']!r}"
+    # Never echo an API key, nor what an address, a table or a list may hold of one.
+    secret = key in ("api_key", "base_url", "store") or isinstance(first["input"], dict | list)
+    value = "" if secret else f" {first['input']!r}"
     return f"{origin}{value} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}."

@@ -185,3 +185,13 @@ def test_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     path.write_text("a = [")
     with pytest.raises(UsageError, match=r"mine\.toml is not valid TOML"):
         config.resolve({}, config_file=path)
+
+
+@pytest.mark.parametrize("key", ["base_url", "store", "model"])
+def test_a_value_of_a_wrong_type_is_not_quoted(tmp_path: Path, key: str) -> None:
+    """An address, and a table, may hold a key."""
+    path = tmp_path / "stresstest.toml"
+    path.write_text(f'{key} = {{ url = "http://u:sk-secret@h" }}\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="is not valid") as caught:
+        config.resolve({}, config_file=path)
+    assert "sk-secret" not in str(caught.value)
