@@ -66,14 +66,14 @@ def without_templated_prompts(records: Sequence[Record]) -> Sequence[Record]:
     if len(found) < max(1, _MOST * len(places)):
         return records
     singly = sum(not turns.several for turns in found.values()) >= _MOST * len(places)
-    return [
-        record
-        if n not in found
-        else _behind(record, found[n])
-        if singly or not found[n].several
-        else replace(record, read_from=f"{record.read_from}{SEVERAL_TURNS}", several_turns=True)
-        for n, record in enumerate(records)
-    ]
+    told = list(records)
+    for n, turns in found.items():
+        if singly or not turns.several:
+            told[n] = _behind(records[n], turns)
+        else:
+            read_from = f"{records[n].read_from}{SEVERAL_TURNS}"
+            told[n] = replace(records[n], read_from=read_from, several_turns=True)
+    return told
 
 
 def _may_hold_prompt(record: Record) -> bool:

@@ -182,9 +182,10 @@ def _refuse_programs(connection: Connection, address: Address) -> None:
     are computed, in gigabytes, when they are read."""
     if connection.dialect.name != "sqlite":
         return
-    ours = _revision(connection) is not None
     query = text("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    for kind, name, sql in connection.execute(query):
+    defined = connection.execute(query).all()
+    ours = any(str(name).lower() == VERSION_TABLE for _, name, _ in defined)
+    for kind, name, sql in defined:
         shown = f"({str(name)[:60]!r})"
         if kind in ("view", "trigger"):
             held = f"a {kind} {shown}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from stresstest.config.credentials.texts import HIDDEN
 from stresstest.model import Token, TokenColumns
@@ -73,7 +74,7 @@ def hide_echoes(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         if len(secret) >= LEAST:
             text = text.replace(secret, HIDDEN)
-    parts = {part for secret in secrets if _is_key(secret) for part in _parts(secret)}
+    parts = _parts(tuple(secrets))
     held = bytearray(len(text))
     for at in range(len(text) - _PART + 1):
         if text[at : at + _PART] in parts:
@@ -89,8 +90,11 @@ def _is_key(secret: str) -> bool:
     return len(secret) > _PART and any(map(str.isdigit, secret))
 
 
-def _parts(secret: str) -> Iterator[str]:
-    return (secret[at : at + _PART] for at in range(len(secret) - _PART + 1))
+@lru_cache(64)
+def _parts(secrets: tuple[str, ...]) -> frozenset[str]:
+    """All parts of those that are keys; kept, as one client asks often with one key."""
+    keys = filter(_is_key, secrets)
+    return frozenset(key[at : at + _PART] for key in keys for at in range(len(key) - _PART + 1))
 
 
 def _begun_at_end(text: str, secret: str) -> int:

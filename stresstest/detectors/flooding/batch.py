@@ -118,7 +118,7 @@ class _WordStream:
         """Figures, tokens and breaks of the whole answer."""
 
     def stutters(self) -> bool:
-        """Whether so many words repeat the one before them as open a stutter."""
+        """Whether enough words repeat the one before them to open a stutter."""
         same = int((self.codes[1:] == self.codes[:-1]).sum()) if len(self.codes) else 0
         return same >= OPEN_REPEATED
 

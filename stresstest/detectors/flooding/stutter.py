@@ -27,14 +27,14 @@ _ENDED = REPEATED // 2
 class Stutter:
     """The words that repeat the one directly before them, among the last 64."""
 
-    __slots__ = ("_at", "_found", "_last", "_latest", "_repeats", "_token", "_word", "count")
+    __slots__ = ("_at", "_found", "_last", "_latest", "_repeats", "_token", "_word")
 
     def __init__(self) -> None:
         self._word, self._token, self._at = "", 0, 0
         self._repeats: deque[tuple[int, int, str]] = deque()  # (number of the word, position, itself) of each
         self._latest: Symptom | None = None
         self._found: list[Symptom] = []
-        self._last = self.count = 0
+        self._last = 0
 
     def add(self, word: str, token: int, position: int) -> None:
         """Take a word, the token-th of the words, figures and signs."""
@@ -49,13 +49,12 @@ class Stutter:
             self._repeats.popleft()
         if self._latest is None:
             if len(self._repeats) >= REPEATED and self._different() >= DIFFERENT:
-                self.count = len(self._repeats)
-                self._latest = self._symptom(self._repeats[0][1], position)
+                self._latest = _symptom(self._repeats[0][1], position, len(self._repeats))
+                self._last = position
         elif repeats:
-            self.count += 1
             self._last = position
         elif len(self._repeats) < _ENDED:
-            self._found.append(self._ended(self._latest))
+            self._found.append(replace(self._latest, end=self._last))
             self._latest = None
 
     @property
@@ -74,16 +73,13 @@ class Stutter:
         """Those so far."""
         return self._found if self._latest is None else [*self._found, self._latest]
 
-    def _symptom(self, onset: int, alarm: int) -> Symptom:
-        self._last = alarm
-        return Symptom(
-            kind=SymptomKind.FLOODING,
-            onset=onset,
-            alarm=alarm,
-            score=0.75,
-            detail={"words": [], "count": self.count},
-            summary=f"{self.count} of {WINDOW} words repeat the word directly before them",
-        )
 
-    def _ended(self, found: Symptom) -> Symptom:
-        return replace(found, end=self._last)
+def _symptom(onset: int, alarm: int, count: int) -> Symptom:
+    return Symptom(
+        kind=SymptomKind.FLOODING,
+        onset=onset,
+        alarm=alarm,
+        score=0.75,
+        detail={"words": [], "count": count},
+        summary=f"{count} of {WINDOW} words repeat the word directly before them",
+    )

@@ -25,10 +25,10 @@ class TagRun:
     begun: there is one, or the beginning of one: what follows matters.
     """
 
-    __slots__ = ("_alarm", "_found", "_last", "_onset", "_tag", "begun", "count")
+    __slots__ = ("_alarm", "_count", "_found", "_last", "_onset", "_tag", "begun")
 
     def __init__(self) -> None:
-        self.count = self._onset = self._alarm = self._last = 0
+        self._count = self._onset = self._alarm = self._last = 0
         self._tag: str | None = None
         self.begun = False
         self._found: list[Symptom] = []
@@ -47,14 +47,14 @@ class TagRun:
                 self._end_tag()
                 if part.isalnum() and not part.isdigit():
                     self._end_row()
-        self.begun = self.count > 0 or self._tag is not None
+        self.begun = self._count > 0 or self._tag is not None
 
     def _begin_tag(self, position: int) -> None:
-        self.count += 1
+        self._count += 1
         self._last = position
-        if self.count == USUAL + 1:
+        if self._count == USUAL + 1:
             self._onset = position
-        if self.count == FLOODED:
+        if self._count == FLOODED:
             self._alarm = position
 
     def _end_tag(self) -> None:
@@ -65,12 +65,12 @@ class TagRun:
     def _end_row(self) -> None:
         if self._alarm:
             self._found.append(self._symptom(active=False))
-        self.count = self._onset = self._alarm = 0
+        self._count = self._onset = self._alarm = 0
 
     @property
     def open_from(self) -> int | None:
         """The tag after the usual number, where the row may yet become a flood."""
-        return self._onset if self.count >= OPEN and not self._alarm else None
+        return self._onset if self._count >= OPEN and not self._alarm else None
 
     def symptoms(self) -> list[Symptom]:
         """The floods so far."""
@@ -83,11 +83,11 @@ class TagRun:
             alarm=self._alarm,
             end=None if active else self._last,
             score=0.75,
-            detail={"words": ["#"], "count": self.count},
-            summary=f"{self.count} hashtags in a row",
+            detail={"words": ["#"], "count": self._count},
+            summary=f"{self._count} hashtags in a row",
         )
 
 
 def may_be_tag_flood(text: str) -> bool:
-    """Whether a text has so many tags, in a row or not. False is certain."""
+    """Whether a text has enough tags for a flood, in a row or not. False is certain."""
     return text.count("#") >= OPEN

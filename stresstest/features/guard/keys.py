@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from stresstest.config.credentials.echoes import hide_echoes, hide_in_tokens
 from stresstest.config.credentials.names import is_credential_field
@@ -29,7 +30,12 @@ def request_keys(headers: Mapping[str, str], query: Mapping[str, str] | None = N
             found |= {cookie.partition("=")[2].strip() for cookie in value.split(";")} - {""}
         else:
             found |= {given.strip() or scheme, *_basic(scheme, given)}
-    return tuple(sorted({form for key in found for form in spellings(key)}, key=len, reverse=True))
+    return _spelled(frozenset(found))
+
+
+@lru_cache(64)
+def _spelled(keys: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted({form for key in keys for form in spellings(key)}, key=len, reverse=True))
 
 
 def _basic(scheme: str, given: str) -> set[str]:

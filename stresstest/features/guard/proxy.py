@@ -176,15 +176,13 @@ class Proxy:
         exchange.outcome, exchange.given_up = "upstream_error", reason not in _UNASKED
         self._ledger.metrics.upstream_failures.labels(reason).inc()
         response, transport = exchange.response, exchange.request.transport
-        if response is None:
-            return refused(status, sentence or "The upstream has cut its answer.", "upstream_error")
-        if transport is not None:
+        if response is not None and transport is not None:
             streamed = response.headers.get("content-type", "").startswith("text/event-stream")
             if sentence and streamed and response.headers.get("transfer-encoding") == "chunked":
                 event = b"data: " + error_body(sentence, "upstream_error", status) + b"\n\n"
                 transport.write(b"%x\r\n%s\r\n" % (len(event), event))
-            transport.close()
-        return response
+        error = refused(status, sentence or "The upstream has cut its answer.", "upstream_error")
+        return self._broken_off(exchange, error)
 
     @staticmethod
     def _broken_off(exchange: Exchange, error: web.Response) -> web.StreamResponse:

@@ -174,3 +174,15 @@ def test_a_store_with_programs_is_refused(path: str, held: str, statements: str)
     connection.close()
     with pytest.raises(StoreError, match=rf"holds (a )?{held} .*: stresstest creates none"):
         open_store(path)
+
+
+def test_the_table_of_the_version_may_be_a_program_as_well(path: str) -> None:
+    """What a store holds is looked at before anything of it is read."""
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "DROP TABLE stresstest_schema; CREATE VIEW stresstest_schema AS WITH RECURSIVE c(x) AS "
+        "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) AS version_num FROM c"
+    )
+    connection.close()
+    with pytest.raises(StoreError, match="holds a view .*: stresstest creates none"):
+        open_store(path)
