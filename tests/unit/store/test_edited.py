@@ -184,5 +184,5 @@ def test_the_table_of_the_version_may_be_a_program_as_well(path: str) -> None:
         "(SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) AS version_num FROM c"
     )
     connection.close()
-    with pytest.raises(StoreError, match="holds a view .*: stresstest creates none"):
+    with pytest.raises(StoreError, match=r"holds a view .*: stresstest creates none"):
         open_store(path)
