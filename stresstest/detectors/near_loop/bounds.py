@@ -74,6 +74,7 @@ class NearLoopBounds:
     def bound(self, facts: StretchFacts, lags: Mapping[int, int], least: int) -> WordBound:
         """What the stretch needs, `least` at any rate. lags: how often each distance occurred."""
         n, lag = facts.last, facts.lag
+        row = range(n - lag + 1, n + 1)
         short = self.rows.are_short(n)
         verdicts = self.rows.are_verdicts(self._history.codes, n)
         answers = short and self.rows.answer_items(n)
@@ -83,8 +84,8 @@ class NearLoopBounds:
         elif answers:
             need = max(need, UNCOUNTED_LIMIT)
         elif short and lag <= MAX_EQUAL_WORDS:
-            need = max(need, EQUAL_VERDICTS * lag)
-        asked = self._requests.requested_copies(self._history.text(n - lag + 1, n + 1))
+            need = max(need, EQUAL_VERDICTS * sum(map(self._history.is_meaningful, row)))
+        asked = self._requests.requested_copies(self._history.text(row.start, row.stop))
         if asked is not None:
             need = max(need, asked * lag or UNCOUNTED_LIMIT)
         return WordBound(need, verdicts or answers)

@@ -26,7 +26,7 @@ MOST_VERDICTS = 6
 
 MAX_VERDICT_WORDS = 12
 """Words of a verdict, its number included."""
-EQUAL_VERDICTS, MAX_EQUAL_WORDS = 12, 10
+EQUAL_VERDICTS, MAX_EQUAL_WORDS = 14, 10
 """Verdicts in a row that are alike by chance, where 17 of 20 are, and the distance at which they repeat."""
 
 _LABELLED = re.compile(r"[^\W\d_]{1,12}(\d{1,6})")

@@ -6,7 +6,7 @@ import random
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
@@ -118,6 +118,7 @@ def test_sentences_that_recur_between_new_ones_are_healthy() -> None:
     label=st.sampled_from(["Paragraph {n}. ", "{n}) ", "Day {n}: ", "§ {n} ", "Chapter {n}\n"]),
     before=st.integers(0, 6),
 )
+@example(seed=1166, words=8, first=1, label="{n}) ", before=0)  # two lone letters, which no bound counts
 @settings(max_examples=80, deadline=None)
 def test_a_loop_with_a_counter_is_found_at_its_second_copy(
     seed: int, words: int, first: int, label: str, before: int
