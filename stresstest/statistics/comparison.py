@@ -125,10 +125,9 @@ def clustered_risk(tokens: int, sample: Iterable[Observation]) -> tuple[int, int
     return sum(failed for failed, _ in clusters.values()), total, size
 
 
-def later_failures(tokens: int, sample: Sequence[Observation]) -> tuple[int, int]:
-    """(n, d): the observations that are healthy at `tokens`, and those of them that fail later."""
-    healthy = [o for o in sample if observation_status(tokens, o) is ObservationStatus.HEALTHY]
-    return len(healthy), sum(censor(o).onset is not None for o in healthy)
+def healthy_at(tokens: int, sample: Sequence[Observation]) -> list[Observation]:
+    """The observations that are healthy at `tokens`, whatever follows."""
+    return [o for o in sample if observation_status(tokens, o) is ObservationStatus.HEALTHY]
 
 
 def more_failures_p(before: tuple[int, int], after: tuple[int, int]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from stresstest.errors import UsageError
+from stresstest.features.check.later_failures import later_failures
 from stresstest.features.check.reservations import (
     RecordedReservations,
     answerless_objection,
@@ -14,7 +15,6 @@ from stresstest.features.check.reservations import (
     few_answers_objection,
     find_reservations,
     foreign_language_objection,
-    later_failures_objection,
     other_model_objection,
     refuse_same_file,
     replayed_objection,
@@ -61,7 +61,7 @@ def compare_samples(
     if found.tested is CheckVerdict.PASS and nothing:
         found = _assess(_with_doubtful(candidate, nothing), fresh, rule, unread)
     reservations = find_reservations(baseline, candidate, rule)
-    lacking = candidate.lacking
+    lacking, later_note = candidate.lacking, None
     if found.tested is CheckVerdict.PASS:
         lacking = (
             lacking
@@ -71,8 +71,9 @@ def compare_samples(
             or reservations.pass_objection(rule)
             or few_answers_objection(baseline, candidate)
             or foreign_language_objection(baseline, candidate, rule)
-            or later_failures_objection(baseline, candidate, rule)
         )
+        if lacking is None:
+            lacking, later_note = later_failures(baseline, candidate, rule)
     if lacking is not None:
         found = replace(found, tested=CheckVerdict.INCONCLUSIVE, lacking=lacking)
     p, earlier = compare_survival(baseline.observations, candidate.observations)
@@ -103,7 +104,7 @@ def compare_samples(
         look=look[0],
         lacking=found.lacking,
         findings=beside,
-        notes=_notes(baseline, candidate, fresh, found, reservations),
+        notes=(*_notes(baseline, candidate, fresh, found, reservations), *filter(None, [later_note])),
         evidence=_evidence(baseline, fresh, found, p, reservations),
     )
 

@@ -13,13 +13,10 @@ from stresstest.model.model_names import is_other_model
 from stresstest.model.percent import percent
 from stresstest.model.server import PROVIDER
 from stresstest.statistics.assessment import CheckRule
-from stresstest.statistics.comparison import later_failures, lower_bound, more_failures_p
+from stresstest.statistics.comparison import lower_bound
 from stresstest.statistics.findings import LeftAsideOutputs, assess_left_aside, count_repeated
 from stresstest.statistics.replays import replays
 from stresstest.statistics.sample import are_mostly_answerless, count_answerless
-
-LATER_LEVEL = 0.001
-"""p of a difference beyond T that blocks a pass; small, because T says nothing of what lies beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,28 +135,6 @@ def foreign_language_objection(baseline: CheckSample, candidate: CheckSample, ru
         f"{moved} of the candidate's {answers} answers are in languages that are rare in the baseline "
         f"({', '.join(sorted(rare)[:MAX_NAMED])}), and were judged in these. To count them as language "
         f"drift: --lang"
-    )
-
-
-def later_failures_objection(baseline: CheckSample, candidate: CheckSample, rule: CheckRule) -> str | None:
-    """Why a candidate that is no worse up to T does not pass: beyond T it fails far more often.
-
-    Counted are the answers that are healthy at T. The increase must exceed the tolerated one, and be more
-    than chance explains.
-    """
-    n, failed = later_failures(rule.tokens, baseline.observations)
-    candidate_n, candidate_failed = later_failures(rule.tokens, candidate.observations)
-    if not candidate_n:
-        return None
-    increase = candidate_failed / candidate_n - (failed / n if n else 0.0)
-    p = more_failures_p((failed, n), (candidate_failed, candidate_n))
-    if increase <= rule.max_increase or p > LATER_LEVEL:
-        return None
-    return (
-        f"up to T = {rule.tokens:,} {rule.unit} the candidate is no worse, but after it, "
-        f"{candidate_failed} of its {candidate_n} answers degenerate, against {failed} of {n} of the "
-        f"baseline's (exact test, p = {p:.1g}). Where answers may be longer than T, that is a regression; "
-        f"where your traffic is capped at T, cut both sides at T"
     )
 
 
