@@ -44,7 +44,7 @@ def answers(rng: random.Random, length: int, per_token: float) -> list[Observati
 
 def test_longer_answers_have_more_room_to_fail() -> None:
     """An unchanged server, whose candidate was asked for answers of twice the length: with one rate of
-    failure per token, it fails twice as often, and `check` was inconclusive. It is a note now, in 100 draws."""
+    failure per token, it fails twice as often, and `check` was inconclusive. Now it is a note (100 draws)."""
     told = 0
     for seed in range(100):
         rng = random.Random(seed)
