@@ -48,6 +48,9 @@ _ONE_WORD = re.compile(r"(?:[ \t,;|]*\d[\d.,]*){1,2}[ \t,;|]*|[ \t,;|]*[^\W\d_][
 
 _LONGEST_WORD = 64
 
+_CLOSING_TAGS = re.compile(r"(?:</[\w:.-]+\s*>\s*)+")
+"""The end of nested elements: e-mails close a dozen tables and rows in a row."""
+
 _RULING = re.compile(r"[-=_─━|:+ \t]*[-=_─━][-=_─━|:+ \t]*")
 """Of a line between the rows of a table or below a heading."""
 
@@ -125,6 +128,12 @@ def _is_sentence(text: str) -> bool:
     """Whether a period's text is more than a label ("yes", "strongly agree"), in any script."""
     words = max(len(text.split()), len(_WORD.findall(text)) // 3)
     return words >= _SENTENCE_WORDS or sum(letter >= _CJK for letter in text) >= _SENTENCE_CJK
+
+
+def _closes_elements(text: str) -> bool:
+    """Whether a period is closing tags, wherever in them it begins."""
+    first = (text + text).find("</")
+    return first >= 0 and _CLOSING_TAGS.fullmatch((text + text)[first : first + len(text)]) is not None
 
 
 def is_one_word(text: str) -> bool:
@@ -395,6 +404,8 @@ class LoopDetector:
 
     def _notation_limit(self, run: _CandidateRun) -> int:
         """Repeated tokens that a run needs, given how many tokens of its period are words."""
+        if _closes_elements(self._text(run.start - run.period, run.period)):
+            return NOTATION_REPEATED
         period = self._seq[run.start - run.period : run.start]
         words = sum(_WORD.search(self._texts[code]) is not None for code in period)
         return min(NOTATION_REPEATED, int(MIN_REPEATED * WORD_SHARE * run.period / max(1, words)))

@@ -417,3 +417,17 @@ def test_a_cap_may_cut_a_loop_before_its_bound(unit: str, copies: int, loops: bo
         assert any(s.kind is SymptomKind.LOOP for s in found.symptoms) is expected, reason
         recorded = detect_recorded(text, DetectorSpec(language="en"), reason)
         assert (recorded.onset, recorded.alarm) == (found.onset, found.alarm)
+
+
+@pytest.mark.parametrize("row", ["</td></tr></table>", "</td>\n</tr>\n</table>\n", "</div>", "</div>\n"])
+def test_nested_elements_are_closed_one_after_the_other(row: str) -> None:
+    """An e-mail's tables stand in each other: eight levels that are closed are no loop. Four hundred tags are,
+    and sixty that a cap has cut."""
+    opened = "<html><body>" + "".join(f'<table><tr><td class="c{n}">' for n in range(8))
+    text = f"{opened}<p>Your invoice for the month of May. Please pay within thirty days of receipt.</p>"
+    tags = row.count("</")
+    closed = row * (8 if tags == 3 else 13)
+    assert in_text(f"{text}{closed}</body></html>") == []
+    [loop] = in_text(text + row * (400 // tags))
+    assert loop.end is None
+    assert watch(text_tokens(text + row * (60 // tags)), finish_reason="length").symptoms()
