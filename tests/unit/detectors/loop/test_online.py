@@ -421,8 +421,8 @@ def test_a_cap_may_cut_a_loop_before_its_bound(unit: str, copies: int, loops: bo
 
 @pytest.mark.parametrize("row", ["</td></tr></table>", "</td>\n</tr>\n</table>\n", "</div>", "</div>\n"])
 def test_nested_elements_are_closed_one_after_the_other(row: str) -> None:
-    """An e-mail's tables stand in each other: eight levels that are closed are no loop. Four hundred tags are,
-    and sixty that a cap has cut."""
+    """Tables in e-mails stand in each other: eight levels that are closed are no loop. 400 tags are, and
+    sixty that a cap has cut."""
     opened = "<html><body>" + "".join(f'<table><tr><td class="c{n}">' for n in range(8))
     text = f"{opened}<p>Your invoice for the month of May. Please pay within thirty days of receipt.</p>"
     tags = row.count("</")
