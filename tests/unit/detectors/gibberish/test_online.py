@@ -199,6 +199,35 @@ def test_tokens_of_no_text_are_gibberish(form: str) -> None:
     assert watch(few, "en")[0] == []
 
 
+BLOCK = "```python\ndef area(width, height):\n    return width * height\n\n"
+
+
+@pytest.mark.parametrize("end", ["", "\n```\n\nThat is all.\n"])
+@pytest.mark.parametrize("kind", ["scripts", "reserved", "broken"])
+def test_tokens_drawn_at_random_are_gibberish_in_code_too(kind: str, end: str) -> None:
+    """What destroyed logits write in a block of code, which an answer that fails never closes: it was healthy,
+    and T ended with the cap."""
+    rng = random.Random(11)
+    soup = {
+        "scripts": jumping(3, words=120),
+        "reserved": "".join(f"[control_{rng.randint(1, 700)}] memorial" for _ in range(60)),
+        "broken": "".join(rng.choice(["\ufffd", "Ã©", " tonen", "(lambda"]) for _ in range(120)),
+    }
+    text = f"{PROSE['en']}\n\n{BLOCK}"
+    [found], feed = watch(f"{text}{soup[kind]}{end}", "en")
+    assert found.kind is SymptomKind.GIBBERISH
+    assert len(text) - 40 <= where(found, feed) <= len(text) + 120
+
+
+def test_code_may_hold_many_scripts_and_tokens() -> None:
+    """Tables of languages and of a tokenizer's own tokens."""
+    greetings = ["Привет", "こんにちは", "안녕하세요", "مرحبا", "नमस्ते", "Γειά σου", "שלום", "สวัสดี"]
+    table = "".join(f'    "{n:02}": "{word}",\n' for n, word in enumerate(greetings * 4))
+    tokens = "".join(f'    "<|reserved_special_token_{n}|>",\n' for n in range(64))
+    text = f"{PROSE['en']}\n\n{BLOCK}GREETINGS = {{\n{table}}}\nTOKENS = [\n{tokens}]\n```\n"
+    assert watch(text, "en")[0] == []
+
+
 def test_sense_that_returns_ends_it() -> None:
     """Gibberish between two healthy parts has an end; a second one is another symptom."""
     text = " ".join([PROSE["en"], salad(3), PROSE["en"], PROSE["it"], PROSE["en"], salad(4)])
