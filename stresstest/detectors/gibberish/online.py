@@ -50,8 +50,8 @@ GRAMMAR_LIMIT_OF_ANY = 20.0
 """The bound of `grammar` where Latin words may be of any language, also of one that nothing here knows: some
 60 words, so that those that come again tell prose from invented words (`recurs`)."""
 CODE_FACTOR = 2.0
-"""The bounds of `scripts` and `broken` in a block of code, as a multiple: of 46,000 files of code, none reaches
-more than 5.4 and 4.2 (tables of languages and of tokens), and tokens drawn at random 17 to 138 in 900."""
+"""The bounds of `scripts` and `broken` in a block of code, as a multiple: of 46,000 files of code, none
+reaches more than 5.4 and 4.2 (tables of languages and of tokens); 900 random tokens reach 17 to 138."""
 RECOVERY_EVIDENCE = 12.0
 """Evidence of health after which a stretch of gibberish has ended."""
 RECHECK_WORDS = 60
@@ -236,12 +236,8 @@ class GibberishDetector:
     def _score_piece(self, text: str, start: int) -> None:
         """Add up the evidence of one piece. The hot loop: a fraction of a microsecond a unit."""
         in_code = self._fences.in_code
-        broken = [] if text.isascii() else list(_MOJIBAKE.finditer(text))
-        unused = list(_UNUSED.finditer(text)) if "<" in text or "[" in text else []
-        if in_code:
-            unused = [match for match in unused if text[: match.start()][-1:] not in _QUOTES]
-        if broken or unused:
-            self._count_broken(start, text, broken, unused)
+        if "<" in text or "[" in text or not text.isascii():
+            self._count_broken(start, text, in_code=in_code)
         if in_code:
             if self._scripts.value > 0.0 or not text.isascii():
                 self._score_code(text, start)
@@ -297,13 +293,18 @@ class GibberishDetector:
         if value >= (CODE_FACTOR * to.bound if self._fences.in_code else to.bound):
             self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
 
-    def _count_broken(
-        self, start: int, text: str, broken: list[re.Match[str]], unused: list[re.Match[str]]
-    ) -> None:
-        for match in sorted([*broken, *unused], key=lambda each: each.start()):
-            weight = _UNUSED_WEIGHT if match in unused else 1.0
+    def _count_broken(self, start: int, text: str, *, in_code: bool) -> None:
+        broken = [(match.start(), 1.0) for match in _MOJIBAKE.finditer(text)]
+        broken += [
+            (match.start(), _UNUSED_WEIGHT)
+            for match in _UNUSED.finditer(text)
+            if not (in_code and text[: match.start()].endswith(_QUOTES))
+        ]
+        if not broken:
+            return
+        for at, weight in sorted(broken):
             if not self._in_gibberish:
-                self._add_evidence("broken", self._broken, weight, start + match.start(), "", 0)
+                self._add_evidence("broken", self._broken, weight, start + at, "", 0)
         self._add_evidence("broken", self._broken, -0.002 * len(text), start, "", 0)
 
     def _script_change_evidence(self, script: str, mixed: bool) -> float:

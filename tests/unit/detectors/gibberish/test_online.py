@@ -205,8 +205,8 @@ BLOCK = "```python\ndef area(width, height):\n    return width * height\n\n"
 @pytest.mark.parametrize("end", ["", "\n```\n\nThat is all.\n"])
 @pytest.mark.parametrize("kind", ["scripts", "reserved", "broken"])
 def test_tokens_drawn_at_random_are_gibberish_in_code_too(kind: str, end: str) -> None:
-    """What destroyed logits write in a block of code, which an answer that fails never closes: it was healthy,
-    and T ended with the cap."""
+    """What destroyed logits write in a block of code, which an answer that fails never closes: it was
+    healthy, and T ended with the cap."""
     rng = random.Random(11)
     soup = {
         "scripts": jumping(3, words=120),
