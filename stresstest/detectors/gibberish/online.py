@@ -49,9 +49,10 @@ real ones may be short of function words for a sentence or two."""
 GRAMMAR_LIMIT_OF_ANY = 20.0
 """The bound of `grammar` where Latin words may be of any language, also of one that nothing here knows: some
 60 words, so that those that come again tell prose from invented words (`recurs`)."""
-CODE_FACTOR = 2.0
-"""The bounds of `scripts` and `broken` in a block of code, as a multiple: of 46,000 files of code, none
-reaches more than 5.4 and 4.2 (tables of languages and of tokens); 900 random tokens reach 17 to 138."""
+CODE_LIMITS = {"grammar": 40.0, "scripts": 12.0, "broken": 8.0}
+"""Bounds in a block of code, where letters and forms say nothing. Of 46,000 files of code none reaches more
+than 5.4 of scripts and 4.2 of broken characters (tables of languages and of tokens), and of 12,000 none more
+than 35 of grammar (key words without signs and line breaks); 900 random tokens reach 17 to 138 of scripts."""
 RECOVERY_EVIDENCE = 12.0
 """Evidence of health after which a stretch of gibberish has ended."""
 RECHECK_WORDS = 60
@@ -120,9 +121,10 @@ _NOWHERE = _UnitPosition(0, "", 0)
 
 @dataclass(slots=True)
 class _EvidenceSum:
-    """One CUSUM. place: the unit at which it last left zero."""
+    """One CUSUM. bound, code_bound: in text and in code. place: the unit at which it last left zero."""
 
     bound: float
+    code_bound: float
     value: float = 0.0
     place: _UnitPosition = _NOWHERE
 
@@ -142,7 +144,9 @@ class GibberishDetector:
         self._unknown_words = spec.named.unknown
         self._literals = spec.wants_code
         self._literal_from = 0
-        self._sums = tuple(map(_EvidenceSum, CUSUM_LIMITS.values()))
+        self._sums = tuple(
+            _EvidenceSum(bound, CODE_LIMITS.get(name, inf)) for name, bound in CUSUM_LIMITS.items()
+        )
         self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
         self._any_language = self._language is None or not is_latin(self._language)
         if self._lexicon.knows_forms:
@@ -150,7 +154,7 @@ class GibberishDetector:
         elif self._any_language:
             self._grammar.bound = GRAMMAR_LIMIT_OF_ANY
         if reasoning:
-            self._grammar.bound = self._forms.bound = inf
+            self._grammar.bound = self._grammar.code_bound = self._forms.bound = inf
         self._read = 0
         self._done = 0
         self._line = 0
@@ -171,7 +175,7 @@ class GibberishDetector:
         """First token of a suspect stretch that is not settled, else of the text not yet judged."""
         if self._finished:
             return None
-        starts = [s.place.span()[0] for s in self._sums if s.value >= OPEN_SHARE * s.bound]
+        starts = [s.place.span()[0] for s in self._sums if s.value >= OPEN_SHARE * self._bound(s)]
         if starts and not self._in_gibberish:
             return self._feed.token_at(min(starts))
         if self._done > self._feed.pending_at and self._feed.pending.strip():
@@ -200,11 +204,14 @@ class GibberishDetector:
         sentences = self._feed.sentences
         for span in sentences[self._read :] if self._read else sentences:
             begins, self._sentence_line = span.line != self._sentence_line, span.line
+            was_code = self._fences.in_code
             self._begin_line(span.line, span.start)
             if not (begins and self._done <= span.start and self._fences.takes(span.text)):
                 rest = span.text[max(self._done - span.start, 0) :].lstrip()
                 self._process_text(rest, span.end - len(rest), final=True)
                 self._fences.ends_with(span.text)
+            if was_code and not self._fences.in_code:
+                self._reset_sums()
             self._done = max(self._done, span.end)
         self._read = len(sentences)
 
@@ -238,17 +245,15 @@ class GibberishDetector:
         in_code = self._fences.in_code
         if "<" in text or "[" in text or not text.isascii():
             self._count_broken(start, text, in_code=in_code)
-        if in_code:
-            if self._scripts.value > 0.0 or not text.isascii():
-                self._score_code(text, start)
-            return
-        if _MARKED.search(text):
+        if not in_code and _MARKED.search(text):
             text = _EXCLUDED.sub(lambda match: " " * len(match.group()), text)
         known, weigh, own = self._lexicon.known, self._lexicon.score, self._own
         letters, grammar, forms = self._letters, self._grammar, self._forms
         for number, unit in enumerate(UNIT_PATTERN.findall(text)):
             evidence = known.get(unit) or weigh(unit)
             by_letters, by_grammar, script, mixed, by_forms = evidence
+            if in_code:
+                by_letters = by_forms = 0.0
             if by_letters > 0.0 or by_grammar > 0.0:
                 if unit in self._new or unit in self._old:
                     if forms.value > 0.0 and by_forms < 0.0:
@@ -270,14 +275,12 @@ class GibberishDetector:
         if len(self._new) >= REPEAT_WINDOW:
             self._old, self._new = self._new, set()
 
-    def _score_code(self, text: str, start: int) -> None:
-        """Add up what code cannot be either: words that jump between writing systems."""
-        known, weigh, own = self._lexicon.known, self._lexicon.score, self._own
-        for number, unit in enumerate(UNIT_PATTERN.findall(text)):
-            _, _, script, mixed, _ = known.get(unit) or weigh(unit)
-            if mixed or script not in own or self._scripts.value > 0.0:
-                evidence = self._script_change_evidence(script, mixed)
-                self._add_evidence("scripts", self._scripts, evidence, start, text, number)
+    def _bound(self, of: _EvidenceSum) -> float:
+        return of.code_bound if self._fences.in_code else of.bound
+
+    def _reset_sums(self) -> None:
+        for each in self._sums:
+            each.value = 0.0
 
     def _add_evidence(
         self, name: str, to: _EvidenceSum, evidence: float, start: int, text: str, unit: int
@@ -290,7 +293,7 @@ class GibberishDetector:
             to.place = _UnitPosition(start, text, unit)
         value += evidence
         to.value = max(0.0, value)
-        if value >= (CODE_FACTOR * to.bound if self._fences.in_code else to.bound):
+        if value >= self._bound(to):
             self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
 
     def _count_broken(self, start: int, text: str, *, in_code: bool) -> None:
@@ -302,9 +305,11 @@ class GibberishDetector:
         ]
         if not broken:
             return
+        if self._in_gibberish:
+            self._health = 0.0
+            return
         for at, weight in sorted(broken):
-            if not self._in_gibberish:
-                self._add_evidence("broken", self._broken, weight, start + at, "", 0)
+            self._add_evidence("broken", self._broken, weight, start + at, "", 0)
         self._add_evidence("broken", self._broken, -0.002 * len(text), start, "", 0)
 
     def _script_change_evidence(self, script: str, mixed: bool) -> float:
@@ -347,10 +352,9 @@ class GibberishDetector:
             not self._is_invented(stretch) or is_enumeration(said, self._strange_words(stretch))
         ):
             return
-        starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * s.bound]
+        starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * self._bound(s)]
         first = self._feed.token_at(min([at, *starts]))
-        for each in self._sums:
-            each.value = 0.0
+        self._reset_sums()
         self._in_gibberish, self._health, self._gibberish_start = True, 0.0, place
         excerpt = " ".join(words[:12])
         self._symptoms.append(

@@ -203,7 +203,7 @@ BLOCK = "```python\ndef area(width, height):\n    return width * height\n\n"
 
 
 @pytest.mark.parametrize("end", ["", "\n```\n\nThat is all.\n"])
-@pytest.mark.parametrize("kind", ["scripts", "reserved", "broken"])
+@pytest.mark.parametrize("kind", ["scripts", "reserved", "broken", "letters", "pieces"])
 def test_tokens_drawn_at_random_are_gibberish_in_code_too(kind: str, end: str) -> None:
     """What destroyed logits write in a block of code, which an answer that fails never closes: it was
     healthy, and T ended with the cap."""
@@ -212,6 +212,8 @@ def test_tokens_drawn_at_random_are_gibberish_in_code_too(kind: str, end: str) -
         "scripts": jumping(3, words=120),
         "reserved": "".join(f"[control_{rng.randint(1, 700)}] memorial" for _ in range(60)),
         "broken": "".join(rng.choice(["\ufffd", "Ã©", " tonen", "(lambda"]) for _ in range(120)),
+        "letters": salad(3, words=160),
+        "pieces": fragments(PROSE["it"] + PROSE["de"] + PROSE["tr"], 3, 300),
     }
     text = f"{PROSE['en']}\n\n{BLOCK}"
     [found], feed = watch(f"{text}{soup[kind]}{end}", "en")
