@@ -17,6 +17,7 @@ from stresstest.model import Token
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record, UnreadableError, parse_line
 from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, role_of
+from stresstest.records.formats.limit import MAX_CHARACTERS, MAX_PIECES, cut_to_limit
 from stresstest.records.padding import without_padding
 from stresstest.records.record import given_text
 from stresstest.scanning.answer.languages import infer_languages, wanted_language
@@ -32,7 +33,8 @@ class StreamDetector:
     """The detectors over one answer that arrives in chunks of text, of any size.
 
     ``feed`` each chunk; it returns True from the alarm on, when a degeneration is certain and the request can
-    be closed. ``finish`` once. Not for several answers, nor for several threads.
+    be closed. ``finish`` once. Not for several answers, nor for several threads. As of a log's answer,
+    150,000 words or 2,000,000 characters are judged; what comes after them is not kept (``full``).
     """
 
     def __init__(
@@ -49,7 +51,13 @@ class StreamDetector:
         self._thought: list[str] = []
         self._answer: list[str] = []
         self._rest = ""
-        self._unchecked = 0
+        self._unchecked = self._pieces = self._characters = 0
+        self._certain = False
+
+    @property
+    def full(self) -> bool:
+        """Whether so much was fed that no more is looked at."""
+        return self._pieces >= MAX_PIECES or self._characters >= MAX_CHARACTERS
 
     @property
     def alarmed(self) -> bool:
@@ -64,19 +72,22 @@ class StreamDetector:
         """
         if not isinstance(text, str):
             raise UsageError(f"A chunk of an answer is a text, not {type(text).__name__}.")
-        if not text or (reasoning and self._answer):  # a client's empty chunk begins no answer
+        # A client's empty chunk begins no answer.
+        if not text or (reasoning and self._answer) or self.full:
             return self.alarmed
         if self._thought and not reasoning and not self._answer:
             self._pass_on([self._rest], reasoning=True)
             self._rest = ""
+        text = text[: MAX_CHARACTERS - self._characters]
+        self._characters += len(text)
         (self._thought if reasoning else self._answer).append(text)
         pieces = split_pieces(self._rest + text)
         self._rest = pieces.pop() if pieces else ""  # it may continue in the next chunk
         self._pass_on(pieces, reasoning=reasoning)
         if self._unchecked >= _CHECK_EVERY:
             self._unchecked = 0
-            return self.alarmed
-        return False
+            self._certain = self._certain or self.alarmed
+        return self._certain
 
     def finish(self, finish_reason: str | None = None) -> Verdict:
         """The verdict on what was fed: after an alarm the detectors' own, else that of `detect` on the text.
@@ -90,7 +101,7 @@ class StreamDetector:
             finish_reason=finish_reason,
         )
         if not self.alarmed:
-            return _judge(record, self._job)
+            return _judge(cut_to_limit(record), self._job)
         self._pass_on([self._rest] if self._rest else [], reasoning=not self._answer)
         self._rest = ""
         found = self._suite.finish(finish_reason)
@@ -102,6 +113,7 @@ class StreamDetector:
         for piece in pieces:
             self._suite.update(Token(piece, reasoning=reasoning))
         self._unchecked += len(pieces)
+        self._pieces += len(pieces)
 
 
 def judge_text(
@@ -160,6 +172,8 @@ def _record(text: str, prompt: str | Sequence[Mapping[str, Any]] | None, finish_
     """As the reader of plain records makes it, so that a prompt counts as it does there. An answer that the
     prompt begins is no part of it: a log's would be read for the answer itself."""
     require_texts(finish_reason=finish_reason)
+    if not isinstance(prompt, str | Sequence | None) or isinstance(prompt, bytes):
+        raise UsageError(f"A prompt is a text or a list of messages, not {type(prompt).__name__}.")
     turns = [] if prompt is None or isinstance(prompt, str) else [*prompt]
     while turns and role_of(turns[-1]) in MODEL_SPEAKS:
         prompt = turns = turns[:-1]

@@ -20,6 +20,7 @@ from stresstest.model import GenerationVerdict, Token
 
 PLACEHOLDER_KEY = "EMPTY"
 _MAX_TEXT, _MOST_READ = 300, 4_000
+_MAX_URL = 8_000
 
 
 def _is_host_name(host: str) -> bool:
@@ -57,6 +58,8 @@ class EndpointAddress:
             host, port = parts.hostname, parts.port
         except ValueError:
             parts, host, port = urlsplit(""), None, None
+        if len(base_url) > _MAX_URL:
+            raise UsageError(f"The base URL has {len(base_url):,} characters; {_MAX_URL:,} are the most.")
         if parts.scheme not in ("http", "https") or not host or not base_url.strip().isprintable():
             raise UsageError(
                 "The base URL is not an http:// or https:// address.",

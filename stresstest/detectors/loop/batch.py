@@ -22,7 +22,10 @@ from stresstest.detectors.text.word_index import encode_keys, find_repeated_gram
 class BatchLoopDetector(LoopDetector):
     def update_all(self, texts: Sequence[str]) -> None:
         codes = encode_keys({text: token_key(text) for text in dict.fromkeys(texts)})
-        first = {code: text for text, code in reversed(codes.items())}
+        first: dict[int, str] = {}
+        for text, code in codes.items():
+            if first.setdefault(code, text)[:1] != " " == text[:1]:
+                first[code] = text
         self._texts += map(first.__getitem__, range(1, len(first) + 1))
         self._seq = list(map(codes.__getitem__, texts))
         seq = np.array(self._seq, np.uint64)

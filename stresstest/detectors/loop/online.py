@@ -213,6 +213,8 @@ class LoopDetector:
         if code is None:
             code = self._codes[key] = len(self._texts)
             self._texts.append(token.text)
+        elif key is not token.id and token.text[:1] == " " != self._texts[code][:1]:
+            self._texts[code] = token.text  # the first word of a text has no blank before it
         n = len(self._seq)
         self._seq.append(code)
         self._gram = gram = ((self._gram << _BITS) | code) & _MASK

@@ -14,6 +14,14 @@ FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)
 TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
 """Blocks of these hold data or text, and may hold the whole answer."""
 XML = "xml"
+_PROSE_BEHIND = re.compile(r"(?:[`*_\"']*[^\W\d_][\w.'’-]*[`*_\"',;:]*(?:\s+|$)){3}[^=(){}<>]*")
+"""Behind the marks of a fence: a sentence, which opens no block."""
+
+
+def closes_before_text(rest: str) -> bool:
+    """Whether a fence within a block closes it, and is followed by a sentence on its line. rest: of the line,
+    behind its marks."""
+    return _PROSE_BEHIND.fullmatch(rest.strip("`~ \t")) is not None
 
 
 class FenceTracker:
@@ -44,7 +52,7 @@ class FenceTracker:
             return False  # what stands in a block
         if marks in text[found.end(1) :].lstrip("`~"):
             return True  # "```ls -la```"
-        if self.inside and not name:
+        if self.inside and (not name or closes_before_text(text[found.end(1) :])):
             self._close()
         else:  # code that is still open was never closed; a document of Markdown may hold code
             self._nested = self.textual

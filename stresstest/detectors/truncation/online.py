@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.languages.catalog import catalog
-from stresstest.detectors.text.fences import FENCE_START
+from stresstest.detectors.text.fences import FENCE_START, closes_before_text
 from stresstest.detectors.text.segments import TextSegmenter, TextSpan
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -137,7 +137,7 @@ def _open_fence(lines: Iterable[str]) -> int | None:
             if opened is None and above and len(before) > 3 and not before.strip("~"):
                 continue  # a heading's underline
             bare = before.strip("`~ ")
-            if opened is not None and not bare:
+            if opened is not None and (not bare or closes_before_text(bare)):
                 opened = None
             elif opened is None and "```" not in bare:
                 opened = n

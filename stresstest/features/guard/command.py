@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -199,7 +200,7 @@ async def _serve(
     settings: GuardSettings, journal: Journal, sinks: Sequence[Sink], host: str, port: int
 ) -> None:
     from stresstest.features.guard.lines import tell
-    from stresstest.features.guard.server import serve_guard
+    from stresstest.features.guard.server import guards_another, serve_guard
     from stresstest.features.guard.settings import cap_lines
 
     stop = asyncio.Event()
@@ -218,6 +219,14 @@ async def _serve(
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
     shared = await listens(host, port)
+    if shared and await guards_another(host, port, settings.upstream):
+        raise UsageError(
+            f"A guard of another upstream answers on {host}:{port} already: each would get some of the "
+            f"requests that are meant for the other.",
+            hint="Choose another port with --port, or end that guard first.",
+        )
+    at = urlsplit(settings.upstream)
+    answers = await listens(at.hostname or "", at.port or (443 if at.scheme == "https" else 80))
     try:
         async with serve_guard(settings, journal, sinks=sinks, host=host, port=port) as guard:
             # What was loaded until here stays; what requests allocate has next to no cycles.
@@ -225,7 +234,9 @@ async def _serve(
             gc.set_threshold(50_000, 20, 20)
             where = f"guarding {settings.upstream} at {guard.url}"
             tell(f"{where} (metrics: {guard.url}/guard/metrics; Ctrl-C ends it)")
-            for line in [*([_SHARED] if shared else []), *cap_lines(settings.caps)]:
+            silent = f"warning: nothing answers at {settings.upstream} yet: until then, requests get a 502"
+            notes = [*([_SHARED] if shared else []), *([] if answers else [silent])]
+            for line in [*notes, *cap_lines(settings.caps)]:
                 tell(line)
             await stop.wait()
     except asyncio.CancelledError:

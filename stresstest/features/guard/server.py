@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from stresstest.telemetry.page_sampler import MAX_PAGE
 
 OWN_FOLDER = "/guard/"
 """Paths below it are the guard's own: the upstream's /metrics and /health pass through like any other."""
+UPSTREAM_HEADER = "X-Stresstest-Upstream"
+"""Of the health page: which upstream is guarded, as a digest of its address."""
+_ASK_SECONDS = 2.0
 _LAG_SAMPLE = 0.25
 _LAST_STEPS, _LAST_JUDGING = 0.3, 1.0
 """Seconds at the end in which requests that are ended may note what was seen, and in which that is judged."""
@@ -138,6 +142,23 @@ async def serve_guard(
                 await upstream.close()
 
 
+async def guards_another(host: str, port: int, upstream: str) -> bool:
+    """Whether a guard of another upstream answers at this address: the two would share its requests."""
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}{OWN_FOLDER}health"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_ASK_SECONDS)) as session,
+            session.get(address, allow_redirects=False) as answer,
+        ):
+            return answer.headers.get(UPSTREAM_HEADER, _digest(upstream)) != _digest(upstream)
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
+        return False
+
+
+def _digest(upstream: str) -> str:
+    return hashlib.sha256(upstream.encode()).hexdigest()[:16]
+
+
 async def _end_at_once(server: GuardServer, handler: Handler, queue: JudgeQueue, journal: Journal) -> None:
     """Nobody waits any longer: what was seen of the open answers is judged and logged as far as it takes no
     time, and the rest is told."""
@@ -161,6 +182,7 @@ class Handler:
         self._upstream = upstream
         self._metrics = metrics
         self._series = settings.config.series
+        self._health = {UPSTREAM_HEADER: _digest(settings.upstream)}
         self._open: set[asyncio.Task[Any]] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -189,7 +211,7 @@ class Handler:
         if request.method != "GET" or name not in ("health", "metrics"):
             return refused(404, f"The guard's own pages are {OWN_FOLDER}health and {OWN_FOLDER}metrics.")
         if name == "health":
-            return web.Response(text="ok\n")
+            return web.Response(text="ok\n", headers=self._health)
         page = self._metrics.page() + await self._upstream_series()
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 

@@ -187,3 +187,10 @@ def test_a_dialogue_among_texts_is_an_answer_as_a_whole() -> None:
     assert [each.onset_char for each in found] == [each.onset_char for each in documents] == alone
     assert all(at is not None and at > len(story(2)) + 30 for at in alone)
     assert documents[3].id == "d3"
+
+
+def test_the_summary_shows_the_passage_as_it_is_written() -> None:
+    """A word that begins the text and stands within the passage lost the blank before it: "sat onthe mat"."""
+    summary = stresstest.detect("the cat sat on the mat. " * 60, language="en").summary
+    assert summary is not None
+    assert "the cat sat on the mat." in summary

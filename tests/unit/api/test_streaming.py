@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import stresstest
+from stresstest.api import streaming
 from stresstest.api.streaming import judge_body
+from stresstest.errors import UsageError
 from tests.support.foreign_texts import GERMAN, ITALIAN
 from tests.support.scanned_files import LOOPING
 from tests.support.stories import LOOP, story
@@ -125,3 +127,29 @@ def test_redacted_reasoning_is_not_judged() -> None:
     [hidden] = judge_body(body(content=[part, said]), language="en", prompt=None)
     [summed] = judge_body(body(content=[{**part, "summary": LOOPING}, said]), language="en", prompt=None)
     assert (hidden.degenerate, summed.degenerate) == (False, True)
+
+
+def test_a_stream_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ignores its cap and never repeats itself: memory grew by 0.7 KB a character for ever."""
+    monkeypatch.setattr(streaming, "MAX_PIECES", 400)
+    given = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal given
+        while True:
+            given += 1
+            yield f"{story(1, seed=given)} "
+
+    assert not stresstest.detect(endless(), language="en").degenerate
+    assert given < 40
+    detector = stresstest.StreamDetector(language="en")
+    for chunk in [story(8), story(8, seed=2), story(8, seed=3)]:
+        detector.feed(chunk)
+    assert detector.full
+    assert not detector.finish("stop").degenerate
+
+
+def test_a_prompt_of_another_type_is_a_usage_error() -> None:
+    """It was a TypeError of the code within."""
+    with pytest.raises(UsageError, match="a list of messages, not int"):
+        stresstest.detect("a text", prompt=3)  # type: ignore[arg-type]

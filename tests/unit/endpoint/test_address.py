@@ -15,6 +15,12 @@ from stresstest.model import ArrivedTokens, Decoding, GenerationRequest, Message
 from tests.support.fake_vllm import Events, chunk, fake_vllm, sse
 
 
+def test_an_address_without_an_end_is_a_sentence() -> None:
+    """The client's own error on it was called a bug of ours."""
+    with pytest.raises(UsageError, match="The base URL has 70,0"):
+        EndpointAddress.parse(f"http://{'a' * 70_000}/v1", None)
+
+
 @pytest.mark.parametrize("host", ["gpu–7:8000", "gpu\u20117", "“gpu”", "büro..lan", "bob:geheim12@gpu–7"])
 def test_a_host_that_no_client_can_encode_is_a_sentence(host: str) -> None:
     """Text editors replace hyphens by dashes: the client's own error was called a bug of ours."""

@@ -1,4 +1,4 @@
-"""Fenced blocks as models write them: what follows one is not taken for code."""
+"""Fenced blocks as models write them: what follows one is not taken for code, and no answer for cut short."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ BLOCKS = {
     "tildes around backticks": ("~~~\n```\nls -la\n~~~", False),
     "not closed before the next": ("```bash\nls -la\n\n```python\nprint(1)\n```", False),
     "code in a document": ("```markdown\nText.\n```bash\nls -la\n```\nMore text.\n```", False),
+    "a sentence behind the fence": ("```bash\nls -la\n``` This lists all files.", False),
+    "a remark behind the fence": ("```bash\nls -la\n``` Here's what `ls` does:", False),
     "still open": ("```bash\nls -la", True),
+    "an open one of which more is said": ('```python title="The main file"\nprint(1)', True),
+    "code behind an open fence": ("```bash\nls\n```js\nfunction isPrime(n) {", True),
 }
 
 
@@ -44,3 +48,11 @@ def test_what_follows_a_block_is_judged(block: str) -> None:
     found = detect_text(text, spec, "length")
     assert found.symptom is SymptomKind.LANGUAGE_DRIFT
     assert detect_recorded(text, spec, "length").onset == found.onset
+
+
+def test_a_block_that_is_closed_before_a_sentence_is_no_truncation() -> None:
+    """Thirteen public answers close a block and go on in the same line: they were "truncations"."""
+    text = "\n\n".join([PROSE["en"][0], BLOCKS["a sentence behind the fence"][0], *PROSE["en"][1:]])
+    assert detect_text(text, DetectorSpec(language="en"), "stop").symptom is None
+    cut = "\n\n".join([*PROSE["en"], BLOCKS["still open"][0]])
+    assert detect_text(cut, DetectorSpec(language="en"), "stop").symptom is SymptomKind.TRUNCATION

@@ -14,7 +14,7 @@ import pytest
 from stresstest.config.guard import guard_config
 from stresstest.features.guard import server as guard_server
 from stresstest.features.guard.journal import Journal
-from stresstest.features.guard.server import serve_guard
+from stresstest.features.guard.server import guards_another, serve_guard
 from stresstest.features.guard.settings import GuardSettings
 from stresstest.features.guard.watch import JudgeQueue
 from tests.support.fake_vllm import Events, fake_vllm
@@ -106,3 +106,17 @@ async def test_answers_that_are_known_to_fail_are_judged_first() -> None:
     assert queue.judge_for(60) == 0
     assert judged == [True, False, False]
     await queue.empty()
+
+
+async def test_guards_share_a_port_for_one_upstream_only() -> None:
+    """The next guard starts before the last one stops. One of another upstream, by a slip, took half of the
+    requests, and answered them with 502."""
+    settings = GuardSettings("http://127.0.0.1:9", guard_config({}, "test"))
+    async with serve_guard(settings, Journal(io.BytesIO())) as guard:
+        port = int(guard.url.rpartition(":")[2])
+        assert not await guards_another("127.0.0.1", port, "http://127.0.0.1:9")
+        assert await guards_another("127.0.0.1", port, "http://127.0.0.1:10")
+    async with fake_vllm(lambda asked: Events([])) as server:
+        port = int(server.url.removesuffix("/v1").rpartition(":")[2])
+        assert not await guards_another("127.0.0.1", port, "http://127.0.0.1:10")
+    assert not await guards_another("127.0.0.1", port, "http://127.0.0.1:10")
