@@ -32,8 +32,8 @@ def detect(
     text: an answer, or the chunks of a stream, which is left at the alarm, or after 2,000,000 characters or
     150,000 words; the verdict is then on what was read. language: that the answer is wanted in ("it"); None:
     inferred from the text, of a stream at its end. prompt: exempts what it asked to be repeated, and shows
-    whether it is given back in place of an answer. finish_reason: the server's word ("stop", "length", …), which
-    tells a truncation from a cut by the cap.
+    whether it is given back in place of an answer. finish_reason: the server's word ("stop", "length",
+    …), which tells a truncation from a cut by the cap.
     Raises UsageError for what is no text, and for a language that is not known here.
     """
     if isinstance(text, str):
