@@ -6,9 +6,12 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 _USERINFO = re.compile(r"(://)[^/\s@]*@")
-USER = r"(?i)(https?:/{1,2}|:/{1,2}(?=[^/\s@:]*:))([^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@"
+USER = (
+    r"(?i)(https?:/{1,2}|(?:(?:https?|postgres(?:ql)?(?:\+\w+)?)|:)/{1,2}(?=[^/\s@:]*:))"
+    r"([^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@"
+)
 """What stands before a user, and the user with the password: of any address with a password, and of HTTP,
-where a user alone may be a token. An address that became a path has one slash of two;
+where a user alone may be a token. An address that became a path has one slash of two, or lacks its colon;
 `abfs://container@account` has no password. One that nobody encoded may hold "@" and "/"; behind a port and a
 slash there is none."""
 _USER = re.compile(USER)
@@ -37,4 +40,4 @@ _SIGNED = re.compile(rf"(?i)({SIGNING_FIELD})[^&\s'\"]+")
 
 def without_secrets(text: str) -> str:
     """Text in which no address holds a password, and what signs one is an ellipsis."""
-    return _SIGNED.sub(r"\1…", _USER.sub(r"\1", text)) if ":/" in text else text
+    return _SIGNED.sub(r"\1…", _USER.sub(r"\1", text)) if "/" in text else text
