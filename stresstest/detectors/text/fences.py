@@ -14,7 +14,7 @@ FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)
 TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
 """Blocks of these hold data or text, and may hold the whole answer."""
 XML = "xml"
-_PROSE_BEHIND = re.compile(r"(?:[`*_\"']*[^\W\d_][\w.'’-]*[`*_\"',;:]*(?:\s+|$)){3}[^=(){}<>]*")
+_PROSE_BEHIND = re.compile(r"(?:[`*_\"']{0,3}[^\W\d_][^\s=(){}<>]*(?:\s+|\Z)){3}[^=(){}<>]*")
 """Behind the marks of a fence: a sentence, which opens no block."""
 
 
