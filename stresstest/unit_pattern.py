@@ -25,6 +25,8 @@ _LONGEST = 4000
 _LARGEST = 1_000_000
 """Characters of a pattern with its counted repetitions written out, as the compiler does it."""
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
+_RECURSION = re.compile(r"(?<!\\)(?:\\\\)*\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
+"""A pattern within itself, which takes a gigabyte before its time is over."""
 _SKIPPED = re.compile(r"#.*|\s")
 """What a verbose pattern may have inside a number."""
 
@@ -39,6 +41,8 @@ class UnitPattern:
         self.pattern = pattern
         if len(pattern) > _LONGEST:
             raise UsageError(f"The unit pattern {pattern[:80]!r} is longer than {_LONGEST} characters.")
+        if _RECURSION.search(pattern):
+            raise UsageError(f"The unit pattern {pattern[:80]!r} calls itself, which no unit needs.")
         if max(map(_written_out, (pattern, _SKIPPED.sub("", pattern)))) > _LARGEST:
             raise UsageError(
                 f"The unit pattern {pattern[:80]!r} repeats too much.",
@@ -60,14 +64,14 @@ class UnitPattern:
         """The first match."""
         try:
             return self._compiled.search(text, timeout=_SECONDS)
-        except TimeoutError:
+        except (TimeoutError, MemoryError):
             raise self._too_slow(len(text)) from None
 
     def finditer(self, text: str) -> Iterator[regex.Match[str]]:
         """All matches, in order."""
         try:
             yield from self._compiled.finditer(text, timeout=_SECONDS)
-        except TimeoutError:
+        except (TimeoutError, MemoryError):
             raise self._too_slow(len(text)) from None
 
     def require_fast(self) -> None:

@@ -88,3 +88,16 @@ def test_a_task_file_with_such_a_pattern_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "unit_pattern" in done.stderr
     assert "Repetitions inside repetitions" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("pattern", [r"((?1)?\w)+x", "(?R)?a", r"(?<n>a(?&n)?)", r"(?P<n>a(?P>n)?)"])
+def test_a_pattern_that_calls_itself_is_refused(pattern: str) -> None:
+    """It took 900 MB within its two seconds, on a text of a few lines."""
+    with pytest.raises(UsageError, match="calls itself"):
+        UnitPattern(pattern)
+
+
+def test_what_only_looks_like_a_call_is_taken() -> None:
+    """An optional bracket before a digit, and a flag."""
+    for pattern in (r"^(?:\(?1\)|Par (\d+))", r"(?-i:Par) (\d+)"):
+        assert UnitPattern(pattern).search("Par 3") is not None
