@@ -99,7 +99,8 @@ class _ProjectCheckSession:
     """One check of a project: its cells in turn.
 
     anew: nothing stored counts. id: of the stored document. earlier: runs of an unfinished check, by cell
-    key. reuse: age in seconds up to which a finished run counts.
+    key; begun: those that the document with this id names. reuse: age in seconds up to which a finished run
+    counts.
     """
 
     project: Project
@@ -111,6 +112,7 @@ class _ProjectCheckSession:
     anew: bool = True
     id: str | None = None
     earlier: Mapping[str, str] = field(default_factory=dict)
+    begun: Mapping[str, str] = field(default_factory=dict)
     reuse: float = 0.0
 
     def __post_init__(self) -> None:
@@ -120,6 +122,7 @@ class _ProjectCheckSession:
         """Let stored runs count: those of an unfinished check, and those that the project lets be reused."""
         keys = {cell_key(wanted) for wanted in self.wanted}
         self.id, self.earlier = find_unfinished_check(self.store, keys)
+        self.begun = self.earlier
         self.reuse = self.project.reuse
         self.anew = False
 
@@ -326,7 +329,13 @@ class _ProjectCheckSession:
         return len({each.base_url for each in same}) > 1
 
     def _save(self, cells: list[CellOutcome]) -> str:
-        """Save what is known; a later check continues it while it is not complete."""
+        """Save what is known; a later check continues it while it is not complete.
+
+        Where a cell's run is not the one that an unfinished check has begun, that check's document stays: it
+        alone keeps the run that was left behind from being a baseline, should somebody finish it.
+        """
+        if any(self.begun.get(cell.key, cell.run_id) != cell.run_id for cell in cells):
+            self.id, self.begun = None, {}
         gate = ProjectGate(tuple(cells), self.id)
         done = not any(cell.outcome in (GateOutcome.MISSING, GateOutcome.TROUBLE) for cell in cells)
         self.id = self.store.save_document(

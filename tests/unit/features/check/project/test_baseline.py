@@ -10,6 +10,7 @@ import pytest
 
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.provenance.age import RESUME_WINDOW_S
+from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.clock import now
 from stresstest.errors import StoreError
 from stresstest.features.check.project.baseline import find_cell_baseline
@@ -29,7 +30,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.model.comparison import CellPlan, Project
+from stresstest.model.comparison import CellOutcome, CellPlan, Project
 from stresstest.store.repository import Store
 from tests.support.stored_data import SUBJECT, make_run
 
@@ -133,6 +134,28 @@ def test_what_an_unfinished_check_has_refused_stays(store: Store, other: dict[st
     name, runs = find_unfinished_check(store, {"k", "l"})
     assert name is None
     assert runs == {cells[0]["key"]: "r1"}
+
+
+def test_a_run_that_a_check_left_behind_is_no_baseline(store: Store) -> None:
+    """Interrupted at a bad server that was then restarted, the check began another run in the same document:
+    `run --resume` finished the first, and the next check passed the bad server against it."""
+    settings = RunSettings(SUBJECT, "http://x/v1", "narrative")
+    plan = CellPlan("lab", "narrative", "it", "default", Decoding())
+    key = cell_key(settings_for_cell(plan, settings))
+    left, anew = add(store, "r1", now() - 60), add(store, "r2", now())
+    body = {"cells": [{"key": key, "run_id": left.id, "outcome": "missing"}]}
+    store.save_document(DocumentKind.CHECK, body, complete=False, runs=[left.id], id="c", saved=now())
+    session = _ProjectCheckSession(Project((plan,)), settings, store, Progress(), None, asyncio.Event())
+    session.load_reusable_runs()
+    cells = [CellOutcome(plan, SUBJECT, key, left.id)]
+    session._save(cells)
+    assert session.id == "c"
+    session._begin(cells, 0, anew)
+    assert session.id != "c"
+    first = session.id
+    session._begin(cells, 0, anew)
+    assert session.id == first
+    assert rejected_run_ids(store) == {left.id, anew.id}
 
 
 @pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False), (-300, False)])
