@@ -25,6 +25,8 @@ _WORD, _FRAME = 16, 512
 """Bytes that are kept of an event with a word, at least, and that are not kept of any event with a text."""
 _PLAIN_OBJECTS = 4
 """Objects and lists of a delta that are the frame of one piece, such as of a call's arguments."""
+_PIECES = 1024
+"""Pieces of a text that are kept apart."""
 _NULL = b"null"
 _TOP = ("id", "created", "model", "system_fingerprint", "service_tier")
 
@@ -39,6 +41,25 @@ def streaming_changes(asked: Asked) -> dict[str, Any]:
     if asked.route is Route.RESPONSES:
         return {"stream": True}
     return {"stream": True, "stream_options": {"include_usage": True}}
+
+
+class _LongText:
+    """A text that grows piece by piece: a string in a dictionary is copied each time, which takes minutes for
+    a million pieces."""
+
+    __slots__ = ("_parts", "_pieces")
+
+    def __init__(self, text: str) -> None:
+        self._parts, self._pieces = [text], [""]
+
+    def add(self, text: str) -> None:
+        self._pieces.append(text)
+        if len(self._pieces) >= _PIECES:
+            self._parts.append("".join(self._pieces))
+            self._pieces.clear()
+
+    def __str__(self) -> str:
+        return "".join((*self._parts, *self._pieces))
 
 
 class _EventChoice(msgspec.Struct, gc=False):
@@ -126,6 +147,7 @@ class AnswerAssembly:
             message = choice.get("message")
             if message and message.get("tool_calls") and not message["content"]:
                 message["content"] = None
+            _join_texts(choice)
         kind = "chat.completion" if self._route is Route.CHAT else "text_completion"
         choices = [self._choices[index] for index in sorted(self._choices)]
         top = {"id": None, "object": kind, **self._top}
@@ -147,7 +169,7 @@ class AnswerAssembly:
                 self._count_objects(given.delta)
                 _merge_message(choice["message"], given.delta or {})
             else:
-                choice["text"] += given.text or ""
+                _merge_piece(choice, "text", given.text)
             self._keep_lists(index, given)
             for name in ("finish_reason", "stop_reason"):
                 if (value := getattr(given, name)) is not None:
@@ -227,6 +249,7 @@ def _as_parts(content: Any) -> list[Any]:
     """Content as parts: Mistral's API streams thoughts in parts and the answer after them as plain text."""
     if isinstance(content, list):
         return content
+    content = str(content) if isinstance(content, _LongText) else content
     return [{"type": "text", "text": content}] if content else []
 
 
@@ -236,7 +259,7 @@ def _merge_parts(have: list[Any], more: list[Any]) -> list[Any]:
         last = have[-1] if have else None
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "text" and isinstance(last, dict) and last.get("type") == kind:
-            last["text"] += part["text"]
+            _merge_piece(last, "text", part["text"])
         elif kind == "thinking" and isinstance(last, dict) and last.get("type") == kind:
             last["thinking"] = _merge_parts(_as_parts(last["thinking"]), _as_parts(part["thinking"]))
         else:
@@ -249,16 +272,32 @@ def _merge_piece(whole: dict[str, Any], name: str, piece: Any) -> None:
     have: Any = whole.get(name)
     if piece is None or (name in _ONCE and not piece):
         return
-    if name in _ONCE or not have or type(have) not in (str, list, dict):
+    if type(have) is _LongText and type(piece) is str:
+        have.add(piece)
+    elif name in _ONCE or not have or type(have) not in (str, _LongText, list, dict):
         whole[name] = piece
     elif type(have) is not type(piece):
         raise TypeError(f"{name} changes its type")
+    elif type(have) is str:
+        whole[name] = text = _LongText(have)
+        text.add(piece)
     elif type(have) is dict:
         for key, value in piece.items():
             _merge_piece(have, key, value)
     else:
-        have += piece  # a list grows in place
-        whole[name] = have
+        have.extend(piece)
+
+
+def _join_texts(whole: dict[str, Any]) -> None:
+    """Replace the long texts within by strings."""
+    left: list[Any] = [whole]
+    while left:
+        value = left.pop()
+        for key, each in [*(value.items() if type(value) is dict else enumerate(value))]:
+            if type(each) is _LongText:
+                value[key] = str(each)
+            elif type(each) in (dict, list):
+                left.append(each)
 
 
 def _merge_call(calls: list[dict[str, Any]], delta: dict[str, Any]) -> None:

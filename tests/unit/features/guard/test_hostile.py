@@ -395,6 +395,31 @@ def test_an_event_of_many_lines_costs_linear_time() -> None:
     assert events.held == b"data: y"
 
 
+@pytest.mark.parametrize("field", ["text", "content", "arguments", "part"])
+def test_a_text_of_many_pieces_is_put_together(field: str) -> None:
+    """Each piece was added to a string, which was copied: a million of them held the guard for minutes."""
+    pieces = ["", "The miller", *(f" {n}" for n in range(5000)), " é"]
+    assembly = AnswerAssembly(Route.COMPLETIONS if field == "text" else Route.CHAT)
+    for piece in pieces:
+        delta = {
+            "content": piece,
+            "arguments": [{"index": 0, "function": {"arguments": piece}}],
+            "part": [{"type": "text", "text": piece}],
+        }
+        name = {"arguments": "tool_calls"}.get(field, "content")
+        said = {"text": piece} if field == "text" else {"delta": {name: delta[field]}}
+        assembly.add(f"data: {json.dumps({'choices': [{'index': 0, **said}]})}\n\n".encode())
+    [choice] = json.loads(assembly.body(AnswerReader(Route.CHAT, DetectorSpec())))["choices"]
+    if field == "text":
+        found = choice["text"]
+    elif field == "arguments":
+        found = choice["message"]["tool_calls"][0]["function"]["arguments"]
+    else:
+        content = choice["message"]["content"]
+        found = content if field == "content" else "".join(part["text"] for part in content)
+    assert found == "".join(pieces)
+
+
 async def test_an_event_that_is_no_chunk_is_the_upstreams_failure() -> None:
     """Calls of tools with numbers out of order are no error of the guard's own."""
     calls = [{"index": -7, "function": {"arguments": "x"}}]
