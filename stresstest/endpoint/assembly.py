@@ -246,6 +246,9 @@ class TokenAssembler:
             if call.function is not None:
                 answer += call.function.arguments or ""
                 self.calls += bool(call.function.name)
+            if call.custom is not None:
+                answer += call.custom.input or ""
+                self.calls += bool(call.custom.name)
         return thought, answer
 
     def _end_event(self, thought: str, answer: str) -> None:

@@ -62,8 +62,16 @@ class ToolFunction(msgspec.Struct, gc=False):
     name: Any = None
 
 
+class CustomTool(msgspec.Struct, gc=False):
+    input: str | None = None
+    name: Any = None
+
+
 class ToolCall(msgspec.Struct, gc=False):
+    """custom: of a tool whose input is a text, as OpenAI's models call them."""
+
     function: ToolFunction | None = None
+    custom: CustomTool | None = None
 
 
 class ChunkDelta(msgspec.Struct, gc=False):

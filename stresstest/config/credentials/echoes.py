@@ -50,12 +50,16 @@ def _hide_among(tokens: Sequence[Token], places: Sequence[int], secrets: Sequenc
     spans = find_echoes("".join(texts[n] for n in places), secrets)
     if not spans:
         return tokens
-    kept, at = list(tokens), 0
+    kept, at, first = list(tokens), 0, 0
     for n in places:
         until = at + len(texts[n])
-        here = [span for span in spans if span[0] < until and at < span[1]]
-        if here:
-            kept[n] = _without(kept[n], at, here)
+        while first < len(spans) and spans[first][1] <= at:
+            first += 1
+        last = first
+        while last < len(spans) and spans[last][0] < until:
+            last += 1
+        if last > first:
+            kept[n] = _without(kept[n], at, spans[first:last])
         at = until
     return kept
 

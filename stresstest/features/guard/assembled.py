@@ -13,6 +13,7 @@ from stresstest.features.guard.answer import MAX_CHOICES, AnswerReader, Unreadab
 from stresstest.features.guard.asked import Asked, Route
 from stresstest.features.guard.ending import FIELD, FINISH_REASON, incomplete_response
 from stresstest.http_limits import MAX_REPLY_BYTES
+from stresstest.model.texts.lax_json import decode_lax
 
 _LISTS = re.compile(
     rb'"(?!(?:choices|delta|tool_calls|function|function_call|usage|\w+_details)")\w+"\s*:\s*[\[{]'
@@ -118,9 +119,9 @@ class AnswerAssembly:
             kept += len(payload) if _LISTS.search(payload) else max(_WORD, len(payload) - _FRAME)
             try:
                 if self._route is Route.RESPONSES:
-                    self._take_delta(msgspec.json.decode(payload))
+                    self._take_delta(decode_lax(msgspec.json.decode, payload))
                 else:
-                    self._take(_events.decode(payload), payload)
+                    self._take(decode_lax(_events.decode, payload), payload)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
                 raise UnreadableAnswerError("an event is not a chunk of an answer") from None
         return kept

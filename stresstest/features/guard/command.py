@@ -73,7 +73,7 @@ def command(
     max_connections: Annotated[int, typer.Option(help="Client connections at most.", min=1)] = 2048,
     max_body: Annotated[str, typer.Option(help="Bytes of a request at most (64M, 200k).")] = "64M",
     max_bodies: Annotated[
-        str, typer.Option(help="Bytes of all requests that are held at once, at most (128M, 1G).")
+        str, typer.Option(help="Bytes of all requests that are held at once, at most; as much of answers.")
     ] = "128M",
     max_time: Annotated[str, typer.Option(help="Time of one request at most (90s, 30m).")] = "1h",
     drain: Annotated[

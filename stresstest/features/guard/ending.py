@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stresstest.endpoint.wire import MAX_EVENT, LineTooLongError
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import Asked, Route
 from stresstest.model import GenerationVerdict
@@ -80,11 +81,12 @@ def _event(value: Any) -> bytes:
 class WholeEvents:
     """Lets a stream's bytes pass up to the end of the last whole event, so that another can follow.
 
-    held: the beginning of an event that is not whole yet.
+    held: the beginning of an event that is not whole yet, of `MAX_EVENT` bytes at most.
     """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
+        self._size = 0
         self._end = b""
 
     @property
@@ -92,17 +94,21 @@ class WholeEvents:
         return b"".join(self._pieces)
 
     def add(self, data: bytes) -> bytes:
-        """What can pass now."""
+        """What can pass now. Raises LineTooLongError."""
         if not self._pieces and data.endswith(b"\n\n"):
             return data
         self._pieces.append(data)
+        self._size += len(data)
         seen = self._end + data
         self._end = seen[-3:]
         if b"\n\n" not in seen and b"\r\n\r\n" not in seen:
+            if self._size > MAX_EVENT:
+                raise LineTooLongError
             return b""
         data = self.held
         ends = (data.rfind(end) + len(end) for end in (b"\n\n", b"\r\n\r\n") if end in data)
         at = max(ends, default=0)
         self._pieces = [data[at:]] if at < len(data) else []
         self._end = data[at:][-3:]
+        self._size = len(data) - at
         return data[:at]

@@ -17,7 +17,7 @@ from stresstest.features.guard.asked import Asked
 from stresstest.features.guard.journal import MAX_FIELD, Journal, JournalEntry, Sink, cut
 from stresstest.features.guard.keys import request_keys, without_keys
 from stresstest.features.guard.metrics import GuardMetrics
-from stresstest.features.guard.watch import AnswerWatch, JudgedChoice, JudgeQueue
+from stresstest.features.guard.watch import AnswerWatch, Backlog, JudgedChoice, JudgeQueue
 from stresstest.model import GenerationVerdict
 from stresstest.model.guard import GuardPolicy, GuardRule
 
@@ -40,12 +40,14 @@ class NoRoomError(Exception):
 
 
 class BodyRoom:
-    """The memory that all requests and the answers that are put together share.
+    """The memory that all requests and the answers that are put together share. unjudged: as much again, for
+    whole answers that wait to be judged.
 
     A request that is alone always has room.
     """
 
     def __init__(self, limit: int) -> None:
+        self.unjudged = Backlog(limit)
         self._limit = limit
         self._taken = 0
 
@@ -106,6 +108,7 @@ class Exchange:
             streamed=streamed,
             acting=rule.symptoms if rule.policy in ENDING else None,
             choices=asked.choices,
+            backlog=self.room.unjudged,
         )
         return self.watch
 

@@ -23,7 +23,7 @@ from stresstest.features.guard.ending import (
     last_events,
 )
 from stresstest.features.guard.exchange import Exchange
-from stresstest.features.guard.relay import SERVER, CutError, Relay, is_encoded
+from stresstest.features.guard.relay import SERVER, CutError, Relay, endless_line, is_encoded
 from stresstest.features.guard.upstream import UpstreamFailure, end_to_end
 from stresstest.model import GenerationVerdict
 from stresstest.model.guard import GuardPolicy
@@ -102,7 +102,10 @@ class Intervention:
                     await self._relay.judge(watch)
                 if watch.tripped is not None:
                     return watch.tripped
-                whole = events.add(data)
+                try:
+                    whole = events.add(data)
+                except LineTooLongError:
+                    raise endless_line() from None
                 if whole and mark is not None and (marked := _marked(whole, mark)) is not None:
                     whole, mark = marked, None
                 if whole:
@@ -182,7 +185,8 @@ def _is_stream(upstream: aiohttp.ClientResponse) -> bool:
 def _marked(events: bytes, why: dict[str, Any]) -> bytes | None:
     """The events; in the first chunk, the role is removed and the guard's field says why it follows others.
     None if there are only comments."""
-    parts = events.split(b"\n\n")
+    end = b"\n\n" if b"\n\n" in events else b"\r\n\r\n"
+    parts = events.split(end)
     for n, part in enumerate(parts):
         try:
             found = msgspec.json.decode(part.removeprefix(b"data:").strip())
@@ -191,5 +195,5 @@ def _marked(events: bytes, why: dict[str, Any]) -> bytes | None:
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         parts[n] = b"data: " + msgspec.json.encode({**found, FIELD: why})
-        return b"\n\n".join(parts)
+        return end.join(parts)
     return None

@@ -12,10 +12,10 @@ import aiohttp
 from aiohttp import web
 
 from stresstest.features.guard.ending import HEADER, header_value
-from stresstest.features.guard.exchange import Exchange, Ledger
+from stresstest.features.guard.exchange import LONGEST_WAIT, Exchange, Ledger
 from stresstest.features.guard.upstream import Upstream, end_to_end
 from stresstest.features.guard.watch import AnswerWatch, JudgeQueue
-from stresstest.http_limits import ACCEPTED_ENCODING
+from stresstest.http_limits import ACCEPTED_ENCODING, MAX_REPLY_BYTES
 
 SERVER = "stresstest-guard"
 HIGH_WATER = 64 * 1024
@@ -42,6 +42,11 @@ class CutError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.notice = notice
+
+
+def endless_line() -> CutError:
+    """Of a line without an end, which is never passed on."""
+    return CutError("endless_line", "The upstream sent a line without an end, or an event that is too large.")
 
 
 class Relay:
@@ -77,6 +82,9 @@ class Relay:
             watch = None
             if exchange.asked is not None:
                 watch = self._watch_response(exchange, upstream)
+            if watch is not None and watch.whole:
+                size = min(upstream.content_length or 0, MAX_REPLY_BYTES)
+                await watch.wait_for_room(LONGEST_WAIT, size)
             client = ClientPipe(exchange.request, response)
             with self.body(upstream) as body:
                 while data := await body.read():
@@ -108,13 +116,14 @@ class Relay:
 
     async def judge(self, watch: AnswerWatch) -> None:
         """Queue what has passed, and wait where it is too much. Raises CutError for a line without an end."""
+        if watch.whole:
+            await watch.wait_for_room(LONGEST_WAIT)
+            return
         self._queue.put(watch)
         if watch.is_behind:
             await watch.catch_up()
         if watch.endless:
-            raise CutError(
-                "endless_line", "The upstream sent a line without an end, or an event that is too large."
-            )
+            raise endless_line()
 
     def body(self, upstream: aiohttp.ClientResponse) -> UpstreamBody:
         """The body of a response."""

@@ -58,6 +58,37 @@ class JudgedChoice:
         return self.hidden or (self.answerless and not self.verdict.degenerate)
 
 
+class Backlog:
+    """Bytes of whole answers that have passed and wait to be judged; one answer alone always has room."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._left = asyncio.Event()
+
+    def take(self, size: int) -> None:
+        """So many bytes more wait."""
+        self._size += size
+
+    def leave(self, size: int) -> None:
+        """So many bytes wait no more."""
+        self._size -= size
+        self._left.set()
+
+    def is_full(self, own: int, more: int = 0) -> bool:
+        """Whether there is no room for an answer of which so many bytes are counted, and more will be."""
+        return self._size > own and self._size + more > self._limit
+
+    async def wait(self, own: int, more: int, seconds: float) -> bool:
+        """Wait until there is room for it, for so long at most; whether there is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.is_full(own, more):
+                    self._left.clear()
+                    await self._left.wait()
+        return not self.is_full(own, more)
+
+
 class AnswerWatch:
     """One answer passing through. The relay calls `add` and `close`; the queue calls `step`.
 
@@ -67,7 +98,13 @@ class AnswerWatch:
     """
 
     def __init__(
-        self, reader: AnswerReader, *, streamed: bool, acting: Sequence[str] | None = None, choices: int = 1
+        self,
+        reader: AnswerReader,
+        *,
+        streamed: bool,
+        acting: Sequence[str] | None = None,
+        choices: int = 1,
+        backlog: Backlog | None = None,
     ) -> None:
         self.reader = reader
         self.tripped: tuple[ChoiceWatch, GenerationVerdict] | None = None
@@ -75,10 +112,11 @@ class AnswerWatch:
         self.endless = False
         self.queued = False
         self._streamed = streamed
+        self._backlog = Backlog(MAX_REPLY_BYTES) if backlog is None else backlog
         self._acting = acting
         self._choices = choices
         self._pending: list[bytes] = []
-        self._size = 0
+        self._size = self._counted = 0
         self._failing: dict[int, GenerationVerdict] = {}
         self._on_settled: Callable[[AnswerWatch], object] | None = None
         self._waiting: asyncio.Future[None] | None = None
@@ -88,6 +126,11 @@ class AnswerWatch:
     def is_behind(self) -> bool:
         """So much waits to be judged that the relay has to wait as well."""
         return self._streamed and self._size > MAX_PENDING
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer is judged once all of it is there."""
+        return not self._streamed
 
     @property
     def fails(self) -> bool:
@@ -102,9 +145,22 @@ class AnswerWatch:
         self._size += len(data)
         if self._streamed:
             return len(self._pending) >= BATCH or self._size > MAX_PENDING // 8
+        self._count(self._size)
         if self._size > MAX_REPLY_BYTES:
             self._break("the body is too large to be judged")
-        return False
+        return self._backlog.is_full(self._counted)
+
+    def _count(self, size: int) -> None:
+        self._backlog.take(max(size - self._counted, 0))
+        self._counted = max(size, self._counted)
+
+    async def wait_for_room(self, seconds: float, size: int = 0) -> None:
+        """Wait while so much of other answers is to be judged; after so long this one is left unread. size:
+        bytes that it will have."""
+        if await self._backlog.wait(self._counted, size, seconds):
+            self._count(size)
+        else:
+            self._break("too much waits to be judged")
 
     def close(self, on_settled: Callable[[AnswerWatch], object]) -> None:
         """Nothing more will come. on_settled: called once, when all of it was judged."""
@@ -164,7 +220,8 @@ class AnswerWatch:
     def _take(self) -> bytes:
         data = b"".join(self._pending)
         self._pending.clear()
-        self._size = 0
+        self._backlog.leave(self._counted)
+        self._size = self._counted = 0
         return data
 
     def _read_stream(self) -> Iterator[bool]:
@@ -254,18 +311,36 @@ class JudgeQueue:
     def __init__(self, observe: Callable[[float], object]) -> None:
         self._observe = observe
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[AnswerWatch] = deque()
+        self._streams: deque[AnswerWatch] = deque()
+        self._bodies: deque[AnswerWatch] = deque()
+        self._body_next = False
         self._running = False
 
-    def put(self, watch: AnswerWatch) -> None:
-        """Have the watch judge what is pending."""
+    @property
+    def _waiting(self) -> list[AnswerWatch]:
+        return [*self._streams, *self._bodies]
+
+    def put(self, watch: AnswerWatch, *, again: bool = False) -> None:
+        """Have the watch judge what is pending. Of whole answers, which take ten times their bytes while they
+        are judged, only one is begun. again: it is not through."""
         if not watch.queued:
             watch.queued = True
-            self._waiting.append(watch)
+            if not watch.whole:
+                self._streams.append(watch)
+            elif again:
+                self._bodies.appendleft(watch)
+            else:
+                self._bodies.append(watch)
             self._schedule()
 
+    def _next(self) -> AnswerWatch:
+        """A stream and a whole answer in turn."""
+        body = self._bodies and (self._body_next or not self._streams)
+        self._body_next = not body
+        return (self._bodies if body else self._streams).popleft()
+
     def _schedule(self) -> None:
-        if self._waiting and not self._running:
+        if (self._streams or self._bodies) and not self._running:
             self._running = True
             self._loop.call_soon(self._run)
 
@@ -279,7 +354,8 @@ class JudgeQueue:
             while more and time.perf_counter() < ends:
                 more = self._step(watch)
             left += more
-        self._waiting.clear()
+        self._streams.clear()
+        self._bodies.clear()
         return left
 
     @staticmethod
@@ -291,18 +367,18 @@ class JudgeQueue:
             return False
 
     def _run(self) -> None:
-        if not self._waiting:  # judged meanwhile
+        if not (self._streams or self._bodies):  # judged meanwhile
             self._running = False
             return
-        watch = self._waiting.popleft()
+        watch = self._next()
         began = time.perf_counter()
         self._running = watch.queued = False
         if self._step(watch):
-            self.put(watch)
+            self.put(watch, again=True)
         self._schedule()
         self._observe(time.perf_counter() - began)
 
     async def empty(self) -> None:
         """Wait until everything is judged."""
-        while self._waiting:
+        while self._streams or self._bodies:
             await asyncio.sleep(0)

@@ -96,7 +96,7 @@ async def test_an_error_in_judging_is_not_quoted_and_stops_no_other(caplog: pyte
     """It may quote the answer; the next one in the queue is judged."""
     queue, judged = JudgeQueue(lambda _: None), []
     for step in (fail, lambda: judged.append(1)):
-        watch: Any = SimpleNamespace(queued=False, step=step)
+        watch: Any = SimpleNamespace(queued=False, whole=False, step=step)
         queue.put(watch)
     await queue.empty()
     assert judged == [1]

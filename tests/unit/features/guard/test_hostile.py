@@ -13,18 +13,20 @@ from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 
 from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard import answer as guard_answer
+from stresstest.features.guard import ending
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import MANY, MAX_DECODED, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
 from stresstest.features.guard.command import _caps
 from stresstest.features.guard.ending import WholeEvents
 from stresstest.features.guard.settings import GuardLimits
-from stresstest.features.guard.watch import AnswerWatch
+from stresstest.features.guard.watch import AnswerWatch, Backlog, JudgeQueue
 from stresstest.model import Subject
 from stresstest.model.guard import GuardConfig, GuardPolicy, GuardRule
 from stresstest.records import FieldMapping, parse_line
@@ -393,6 +395,67 @@ def test_an_event_of_many_lines_costs_linear_time() -> None:
         assert events.add(line) == b""
     assert events.add(b"\ndata: y") == line * 100_000 + b"\n"
     assert events.held == b"data: y"
+
+
+@pytest.mark.parametrize("line", [b"data: <html>\n\ndata: ", b": still here\n"], ids=["line", "comments"])
+async def test_what_never_becomes_an_event_is_not_held(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind an event that was no chunk, a line without an end was held in whole; comments without an empty
+    line were, too. 1.2 GB of one request."""
+    monkeypatch.setattr(ending, "MAX_EVENT", 100_000)
+    endless = [*chat_events("Hello"), line, *[b"x" * 4000 if b"data" in line else b": x\n" * 1000] * 200]
+    async with guarded(Events(endless, end="stall"), {"policy": "abort"}) as here:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await here.ask()
+        assert (await here.series())["stresstest_guard_upstream_failures_total{endless_line}"] == 1
+
+
+async def test_whole_answers_that_wait_to_be_judged_have_a_limit() -> None:
+    """Sixty-four answers with log probabilities that ended at once took 1.5 GB. Of what there is no room for
+    in five seconds nobody says that it is healthy."""
+    backlog = Backlog(1000)
+    body = json.dumps({"choices": [{"index": 0, "message": {"content": HEALTHY}}]}).encode()
+    size = len(body)
+    assert 300 < size < 1000
+    watches = [
+        AnswerWatch(AnswerReader(Route.CHAT, DetectorSpec()), streamed=False, backlog=backlog)
+        for _ in range(3)
+    ]
+    for watch in watches:
+        await watch.wait_for_room(0.1, 600)
+        watch.add(body)
+    assert [watch.broken for watch in watches] == [None, *["too much waits to be judged"] * 2]
+    queue, settled = JudgeQueue(lambda _: None), []
+    for watch in watches:
+        watch.close(settled.append)
+        queue.put(watch)
+    await queue.empty()
+    assert len(settled) == 3
+    assert [[each.hidden for each in watch.outcome()] for watch in watches] == [[False], [], []]
+    assert not backlog.is_full(0, 1000)
+
+
+async def test_of_whole_answers_one_is_judged_at_a_time() -> None:
+    """Each takes ten times its bytes while it is judged; streams go on between its steps."""
+    steps = []
+
+    class Watch:
+        queued = False
+
+        def __init__(self, name: str, *, whole: bool) -> None:
+            self.name, self.whole, self.left = name, whole, 3
+
+        def step(self) -> bool:
+            steps.append(self.name)
+            self.left -= 1
+            return self.left > 0
+
+    queue = JudgeQueue(lambda _: None)
+    for name in ("body 1", "stream 1", "body 2", "stream 2"):
+        watch: Any = Watch(name, whole="body" in name)
+        queue.put(watch)
+    await queue.empty()
+    assert [name for name in steps if "body" in name] == ["body 1"] * 3 + ["body 2"] * 3
+    assert steps[:6:2] == ["stream 1", "stream 2", "stream 1"]
 
 
 @pytest.mark.parametrize("field", ["text", "content", "arguments", "part"])

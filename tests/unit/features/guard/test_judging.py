@@ -66,6 +66,19 @@ def call(arguments: str) -> dict[str, Any]:
     return {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": arguments}}
 
 
+def custom(text: str) -> dict[str, Any]:
+    """A call of a tool that takes a text, in OpenAI's form."""
+    return {"id": "call_1", "type": "custom", "custom": {"name": "run", "input": text}}
+
+
+def custom_call_events(text: str) -> list[bytes]:
+    """A chat answer that says a word and then calls such a tool."""
+    first, *rest = words(text)
+    deltas = [{"content": "I look."}, {"tool_calls": [{"index": 0, **custom(first)}]}]
+    deltas += [{"tool_calls": [{"index": 0, "custom": {"input": word}}]} for word in rest]
+    return sse(*({"id": "c", "choices": [{"index": 0, "delta": delta}]} for delta in deltas))
+
+
 FORMS: dict[str, tuple[str, Events | Page]] = {
     "chat": (CHAT, Events([*chat_events(FAILING), *sse(usage_only(9, 500)), DONE])),
     "in few pieces": (CHAT, Events([b"".join([*chat_events(FAILING), DONE])])),
@@ -104,6 +117,11 @@ FORMS: dict[str, tuple[str, Events | Page]] = {
     "a whole response that is a call": (
         "/v1/responses",
         page({"output": [{"type": "function_call", "arguments": FAILING}], "status": "completed"}),
+    ),
+    "a call of a tool that takes text": (CHAT, Events([*custom_call_events(FAILING), DONE])),
+    "a whole chat answer that is a call with text": (
+        CHAT,
+        page({"choices": [{"index": 0, "message": {"content": "I look.", "tool_calls": [custom(FAILING)]}}]}),
     ),
     "a call in the older form": (CHAT, Events([*delta_events(FAILING, "function_call"), DONE])),
     "a refusal": (CHAT, Events([*delta_events(FAILING, "refusal"), DONE])),

@@ -424,6 +424,32 @@ async def test_the_second_answer_is_marked_behind_a_comment() -> None:
     assert reply.body.count(b'"stresstest_guard"') == 1
 
 
+async def test_the_second_answer_is_marked_whatever_its_line_ends() -> None:
+    """sse-starlette's events end with CRLF: the first one ran into the second, and was no JSON."""
+    answer = [event.replace(b"\n", b"\r\n") for event in [*chat_events(HEALTHY, finish="stop"), DONE]]
+    async with guarded(
+        lambda asked: Events(answer) if "chat_template_kwargs" in asked.body else THINKING,
+        {"policy": "end-thinking"},
+    ) as here:
+        reply = await here.ask()
+    events = [each for each in reply.body.replace(b"\r\n", b"\n").split(b"\n\n") if each]
+    assert events.pop() == b"data: [DONE]"
+    read = [json.loads(event.removeprefix(b"data: ")) for event in events]
+    assert text_of(read).endswith(HEALTHY)
+
+
+async def test_half_of_an_emoji_is_put_together_too() -> None:
+    """A server that cuts one in two got its client a 502, where it did not ask for a stream."""
+    halves = [
+        b'data: {"choices":[{"index":0,"delta":{"content":"Fine \\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00."},"finish_reason":"stop"}]}\n\n',
+    ]
+    async with guarded(Events([*halves, DONE]), {"policy": "abort"}) as here:
+        reply = await here.ask(body=UNSTREAMED)
+    assert reply.status == 200
+    assert reply.json["choices"][0]["message"]["content"] == "Fine \ufffd\ufffd."
+
+
 async def test_a_stream_that_was_passed_on_is_not_retried() -> None:
     """What a client has read cannot be taken back."""
     async with guarded(FAILING, RETRY) as here:

@@ -89,7 +89,7 @@ async def test_answers_that_are_known_to_fail_are_judged_first() -> None:
     """There may be time for some only."""
 
     class Watch:
-        queued = False
+        queued = whole = False
 
         def __init__(self, *, fails: bool) -> None:
             self.fails = fails
