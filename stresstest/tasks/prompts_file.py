@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 from array import array
 from collections.abc import Iterator, Mapping
@@ -29,10 +30,14 @@ MAX_PROMPTS_FILE = 256 * 1024 * 1024
 """Bytes: the file is in memory as a whole."""
 MAX_PROMPTS_ITEMS = 2_000_000
 """Lists and objects of such a file: two bytes each, which take a hundred. A prompt has about three."""
+MAX_LINE_VALUES = 200_000
+"""Values of one line. Numbers take twenty times their two bytes, and no request has so many."""
 KEPT_PROMPTS = 20_000
 """Distinct prompts that are kept, a sample by their hash: more than any campaign asks (15,136, strict and
 tightened)."""
 _TOLD_VALUES = 2
+_NEXT_VALUE = re.compile(rb',\s*+(?:["\[{\d-]|true|false|null)')
+"""In JSON, or in a text that holds a figure behind a comma."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +150,20 @@ class _Reading:
             if not raw.strip():
                 continue
             self._line = number
+            if raw.count(b",") > MAX_LINE_VALUES:
+                self._refuse_many_values(raw)
             try:
                 yield _parse_prompt(raw.removesuffix(b"\n"), count)
             except MalformedFileError as error:
                 raise UsageError(f"{self._path}, line {number}: {error}") from error
             count += 1
+
+    def _refuse_many_values(self, raw: bytes) -> None:
+        for count, _ in enumerate(_NEXT_VALUE.finditer(raw), start=1):
+            if count > MAX_LINE_VALUES:
+                raise UsageError(
+                    f"{self._path}, line {self._line}, holds more than {MAX_LINE_VALUES:,} values"
+                )
 
     def _sample(self, common: Mapping[str, Any]) -> tuple[_Sample, dict[str, Any]]:
         """(the prompts without the fields in `common`, the fields that all lines have with equal values)."""

@@ -317,9 +317,9 @@ class _CheckSession:
         run_id = ending.result.run.id
         lacking = f"{why}. The results so far are kept in run {run_id}; repeat the check to continue"
         comparison = self._undecided_result(baseline, candidate, lacking)
-        if candidate is None:
-            side = replace(comparison.candidate, run_ids=(run_id,))
-            comparison = replace(comparison, candidate=side)
+        # A second look that somebody finishes later was judged as little as a first one.
+        runs = tuple(dict.fromkeys((*comparison.candidate.run_ids, *self.begun, run_id)))
+        comparison = replace(comparison, candidate=replace(comparison.candidate, run_ids=runs))
         self._save(comparison, complete=False)
         return CheckResult(comparison, interrupted=ending.interrupted, error=ending.error)
 

@@ -233,6 +233,17 @@ def test_a_file_of_nested_lists_is_refused_before_it_is_parsed(tmp_path: Path) -
         load_prompts(path)
 
 
+def test_a_line_of_many_numbers_is_refused(tmp_path: Path) -> None:
+    """16 MB of them took 600 MB, and 250 MB held Ctrl-C for ten seconds. Commas of a text are none."""
+    path = tmp_path / "p.jsonl"
+    path.write_text(json.dumps({"prompt": "Count.", "tools": [1.5] * 200_100}) + "\n", "utf-8")
+    with pytest.raises(UsageError, match=r"line 1, holds more than 200,000 values"):
+        load_prompts(str(path))
+    path.write_text(json.dumps({"prompt": "Well, then, " * 120_000}) + "\n", "utf-8")
+    assert len(load_prompts(str(path)).prompts) == 1
+
+
+
 @pytest.mark.parametrize("nested", [False, True], ids=["field", "extra_body"])
 @pytest.mark.parametrize(
     ("parameter", "words"),

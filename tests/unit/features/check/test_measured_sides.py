@@ -237,6 +237,37 @@ def test_a_candidate_is_no_baseline_until_its_check_has_a_verdict(
         assert found.id == good.id
 
 
+@pytest.mark.slow
+def test_the_second_look_of_an_interrupted_check_is_no_baseline(
+    urls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the second look kept the first one's run from being a baseline only: the second, finished by
+    `run --resume`, passed what the good run refuses."""
+    measured = candidate_campaign.CandidateCampaign._measure
+    calls: list[RunSettings] = []
+
+    async def interrupted(self: Any, wanted: RunSettings) -> CheckSample:
+        calls.append(wanted)
+        if len(calls) > 1:
+            begun = self.created
+            self.created = lambda run: (begun(run), self.stop.set())
+        return await measured(self, wanted)
+
+    store = with_good_run(str(tmp_path / "s.sqlite3"), urls)
+    with open_store(store) as opened:
+        [good] = opened.runs()
+    monkeypatch.setattr(candidate_campaign.CandidateCampaign, "_measure", interrupted)
+    code, *_ = check(
+        store, "--baseline", good.id, "--base-url", urls["so-so"], "--measure", "--seed", "5", "--extend"
+    )
+    monkeypatch.undo()
+    assert code == ExitCode.INTERRUPTED
+    with open_store(store) as opened:
+        candidates = {row.id for row in opened.runs()} - {good.id}
+        assert len(candidates) == 2
+        assert candidates <= rejected_run_ids(opened)
+
+
 @pytest.mark.simulated
 def test_an_interrupted_check_goes_on(store: str, urls: dict[str, str]) -> None:
     """What a cut-short measurement left is taken up by the same check: the run is resumed, not repeated."""

@@ -424,7 +424,8 @@ async def test_whole_answers_that_wait_to_be_judged_have_a_limit() -> None:
         await watch.wait_for_room(0.1, 600)
         watch.add(body)
     assert [watch.broken for watch in watches] == [None, *["too much waits to be judged"] * 2]
-    queue, settled = JudgeQueue(lambda _: None), []
+    queue = JudgeQueue(lambda _: None)
+    settled: list[AnswerWatch] = []
     for watch in watches:
         watch.close(settled.append)
         queue.put(watch)
