@@ -176,7 +176,7 @@ def _system_facts(
             f"for {blind} of {total} onsets the server's queue and KV cache were not measured, so the system "
             f"is not excluded"
         )
-        facts.append(Evidence(Plane.SYSTEM, False, METRICS_SOURCE, fact, value=float(blind)))
+        facts.append(Evidence(Plane.SYSTEM, False, METRICS_SOURCE, fact))
     if calm and (lost or shaken):
         fact = (
             f"{len(lost)} service failures and {len(shaken)} onsets with system evidence, "
@@ -187,7 +187,7 @@ def _system_facts(
 
 
 def _against(evidence: Evidence) -> bool:
-    return evidence.plane is Plane.SYSTEM and not evidence.supports and evidence.value is not None
+    return evidence.plane is Plane.SYSTEM and evidence.stance == "against"
 
 
 def _shows_metrics(generation: GenerationRecord) -> bool:

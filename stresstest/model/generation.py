@@ -114,7 +114,8 @@ class Evidence:
     """One observed fact, for or against a plane.
 
     supports: True for evidence for the plane, False against it. source: "vllm /metrics", "stream",
-    "detector:loop", "NVML", "request". fact: a sentence with the value. at: seconds since the generation's
+    "detector:loop", "NVML", "request". fact: a sentence with the value; a fact on the
+    system without a value says what was not measured. at: seconds since the generation's
     start; token: output token, where applicable.
     """
 
@@ -125,6 +126,13 @@ class Evidence:
     value: float | None = None
     at: float | None = None
     token: int | None = None
+
+    @property
+    def stance(self) -> str:
+        """ "for", "against", or "not measured": nothing was seen of the system, which speaks for nobody."""
+        if self.plane is Plane.SYSTEM and not self.supports and self.value is None:
+            return "not measured"
+        return "for" if self.supports else "against"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def percent_at_most(share: float) -> str:
-    """The next whole per cent above, for "at most": ``0.004`` → ``1 %``."""
-    return percent(ceil(100 * share) / 100)
+    """The next tenth of a per cent above, for "at most": ``0.0214`` → ``2.2 %``."""
+    return percent(ceil(round(1000 * share, 6)) / 1000, 1)
 
 
 def percent_change(difference: float | None) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from stresstest.model import Diagnosis, Evidence, GpuSummary, RunResult
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent, percent_at_most
 from stresstest.render.sentences import (
     BLIND_SPOTS,
     answer_counts,
@@ -111,10 +111,7 @@ def _symptom_section(result: RunResult) -> str:
 def _evidence_section(evidence: Sequence[Evidence]) -> str:
     if not evidence:
         return "Nothing fails, so there is nothing to attribute."
-    rows = [
-        (str(e.plane), "for" if e.supports else "against", escape_inline(e.source), escape_inline(e.fact))
-        for e in evidence
-    ]
+    rows = [(str(e.plane), e.stance, escape_inline(e.source), escape_inline(e.fact)) for e in evidence]
     return markdown_table(("plane", "", "source", "fact"), rows)
 
 
@@ -125,7 +122,7 @@ def _server_section(result: RunResult) -> str:
     finished = ", ".join(f"{reason} {format_count(n)}" for reason, n in server.finished.items() if n)
     rows = [
         ("readings", f"{server.samples} over {duration(server.seconds)}"),
-        ("KV cache, peak", percent(server.kv_peak, 1)),
+        ("KV cache, at most", NOT_MEASURED if server.kv_peak is None else percent_at_most(server.kv_peak)),
         (
             "running / waiting, peak",
             f"{format_count(server.running_peak)} / {format_count(server.waiting_peak)}",

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
+_UNSEEN = "not measured"
+"""The stance of what was not seen: it stands below the evidence for and against."""
 _SHOWN = 400
 """Maximum characters shown on either side of an onset."""
 _WIDEST = 110
@@ -214,10 +216,16 @@ def _print_evidence(console: Console, result: RunResult) -> None:
     from rich.text import Text
 
     rows = [
-        ("for" if each.supports else "against", str(each.plane), f"{each.fact} [{each.source}]")
+        (each.stance, str(each.plane), f"{each.fact} [{each.source}]")
         for each in result.verdict.evidence
+        if each.stance != _UNSEEN
     ]
-    rows += [(NOT_MEASURED, "not measured", f"{m.what}: {m.cost}") for m in result.run.profile.missing]
+    rows += [
+        (NOT_MEASURED, _UNSEEN, f"{each.fact} [{each.source}]")
+        for each in result.verdict.evidence
+        if each.stance == _UNSEEN
+    ]
+    rows += [(NOT_MEASURED, _UNSEEN, f"{m.what}: {m.cost}") for m in result.run.profile.missing]
     if not rows:
         return
     grid = Table.grid(padding=(0, 2, 0, 0))

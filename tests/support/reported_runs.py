@@ -171,7 +171,7 @@ def result(
     )  # fmt: skip
     failing = any(g.verdict.degenerate for g in made)
     evidence = (
-        Evidence(Plane.SYSTEM, False, text, f"no preemption before any of the 41 onsets. {text}"),
+        Evidence(Plane.SYSTEM, False, text, f"no preemption before any of the 41 onsets. {text}", 0.0),
         Evidence(Plane.DECODING, True, "detector:loop", text, 41.0),
     )
     verdict = PlaneVerdict(

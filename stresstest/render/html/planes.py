@@ -27,11 +27,11 @@ class PlaneRow:
 
 @dataclass(frozen=True, slots=True)
 class PlaneRows:
-    """One plane. facts: the verdict's evidence as (supports the plane, source, sentence)."""
+    """One plane. facts: the verdict's evidence as (for, against or not measured; source; sentence)."""
 
     plane: str
     rows: tuple[PlaneRow, ...]
-    facts: tuple[tuple[bool, str, str], ...]
+    facts: tuple[tuple[str, str, str], ...]
 
 
 def plane_rows(result: RunResult, measured: PlaneMeasurements) -> tuple[PlaneRows, ...]:
@@ -46,7 +46,7 @@ def plane_rows(result: RunResult, measured: PlaneMeasurements) -> tuple[PlaneRow
         PlaneRows(
             str(plane),
             tuple(rows[plane]),
-            tuple((e.supports, e.source, e.fact) for e in evidence if e.plane is plane),
+            tuple((e.stance, e.source, e.fact) for e in evidence if e.plane is plane),
         )
         for plane in Plane
     )

@@ -237,9 +237,19 @@ def test_what_the_server_did_not_show_is_one_line() -> None:
     [line] = [e for e in verdict.evidence if e.plane is Plane.SYSTEM]
     assert line.source == "nvml, vllm /metrics"
     assert line.fact == (
-        "no preemption, at most 2 requests waiting, KV cache at most 4 % full before any of the 4 onsets; "
+        "no preemption, at most 2 requests waiting, KV cache at most 3.2 % full before any of the 4 onsets; "
         "GPU 0: no throttling in the 3.0 s before the onset"
     )
+
+
+def test_what_was_not_measured_speaks_neither_for_nor_against() -> None:
+    """ "against: the system is not excluded" stood under the evidence of a run on a real vLLM."""
+    calm = (Evidence(Plane.SYSTEM, False, "vllm /metrics", "0 preemptions before the onset", 0.0),)
+    seen, unseen = scattered(4, SymptomKind.LOOP)[:3], scattered(4, SymptomKind.LOOP)[3:]
+    verdict = judge([*(replace(g, evidence=calm) for g in seen), *unseen], Decoding())
+    found = [(e.stance, e.fact) for e in verdict.evidence if e.plane is Plane.SYSTEM]
+    assert [stance for stance, _ in found] == ["against", "not measured"]
+    assert found[1][1].startswith("for 1 of 4 onsets the server's queue and KV cache were not measured")
 
 
 def test_the_climb_does_not_count_beside_the_sample() -> None:

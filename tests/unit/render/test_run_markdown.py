@@ -15,10 +15,12 @@ from rich.console import Console
 from stresstest.model import (
     Decoding,
     EndpointProfile,
+    Evidence,
     Generation,
     GenerationVerdict,
     Job,
     Phase,
+    Plane,
     PlaneVerdict,
     Run,
     RunResult,
@@ -29,7 +31,7 @@ from stresstest.model import (
     Threshold,
     Token,
 )
-from stresstest.model.percent import percent
+from stresstest.model.percent import percent, percent_at_most
 from stresstest.model.server import MissingCapability, ServerClock, ServerSummary
 from stresstest.render.html.verdict import describe_verdict
 from stresstest.render.json_text import dumps
@@ -179,6 +181,35 @@ def test_not_measured_is_a_dash_and_never_zero() -> None:
     """Absent is never 0."""
     assert (format_count(None), percent(None), duration(None)) == ("–", "–", "–")
     assert (format_count(0), percent(0), duration(0)) == ("0", "0 %", "0 s")
+
+
+def test_unmeasured_evidence_stands_below_the_evidence_for_and_against() -> None:
+    """A state of the server that nobody saw was listed as evidence against the system."""
+    found = result()
+    unseen = Evidence(Plane.SYSTEM, False, "vllm /metrics", "the queue was not measured")
+    loops = Evidence(Plane.DECODING, True, "detector:loop", "2 of 2 answers loop", 2.0)
+    verdict = replace(found.verdict, evidence=(unseen, loops))
+    page = run_markdown(replace(found, verdict=verdict))
+    assert "| system | not measured | vllm /metrics | the queue was not measured |" in page
+    assert "| decoding | for | detector:loop | 2 of 2 answers loop |" in page
+    console = Console(file=io.StringIO(), width=120)
+    print_run(console, replace(found, verdict=verdict))
+    assert isinstance(console.file, io.StringIO)
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    assert lines.index("– not measured the queue was not measured [vllm /metrics]") == (
+        lines.index("for decoding 2 of 2 answers loop [detector:loop]") + 1
+    )
+
+
+def test_one_share_of_the_kv_cache_on_every_page() -> None:
+    """The demo said "at most 3 % full", and its own report "2.1 %"."""
+    found = replace(result(), server=ServerSummary(17, 4.0, kv_peak=0.0213))
+    assert "| KV cache, at most | 2.2 % |" in run_markdown(found)
+    assert (percent_at_most(0.0213), percent_at_most(0.07), percent_at_most(0.0)) == (
+        "2.2 %",
+        "7.0 %",
+        "0.0 %",
+    )
 
 
 def test_the_clock_of_a_simulated_server_is_explained() -> None:
