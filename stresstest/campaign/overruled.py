@@ -69,7 +69,13 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     less = remedy and later_lower_limit(stored, remedy, lambda each: each.limit, same_load=True)
     if less is None:
         return found
-    return replace(found, safe_max_tokens=less.limit, safe_run=less.run_id, safe_n=less.threshold.n)
+    return replace(
+        found,
+        safe_max_tokens=less.limit,
+        safe_run=less.run_id,
+        safe_n=less.threshold.n,
+        safe_threshold=less.threshold,
+    )
 
 
 def _thinking_limit(stored: StoredThreshold) -> int | None:

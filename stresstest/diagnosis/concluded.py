@@ -128,11 +128,14 @@ def _grounds(found: Diagnosis, run: Run) -> str:
     """What the limit under the remedy stands on; its rigor is named where the run itself has another."""
     rigor = RIGORS[NEXT_FAILURE_RIGOR]
     only = "" if run.settings.rigor == rigor.name else f"only at rigor {rigor.name}: "
-    n = "" if found.safe_n is None else f", n = {found.safe_n}"
+    n, reach = "" if found.safe_n is None else f", n = {found.safe_n}", ""
+    if (threshold := found.safe_threshold) is not None and threshold.tokens is not None:
+        reach = f"T {'≥' if threshold.censored_at else '='} {threshold.tokens:,}; "
+        n += f", of which {threshold.onsets or 'none'} degenerated"
     load = run.settings.holds_up_to
     held = "" if load is None else f", with at most {load} request{'' if load == 1 else 's'} in flight"
     risk = f"at most {percent(rigor.alpha)} degenerate by T{held}, {percent(rigor.confidence)} confidence{n}"
-    return f"{only}{risk}; run {found.safe_run}"
+    return f"{reach}{only}{risk}; run {found.safe_run}"
 
 
 def _inconclusive_advice(found: Diagnosis, run_id: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stresstest.model.request import Decoding
+from stresstest.model.result import Threshold
 from stresstest.model.words import Basis, Plane, SymptomKind
 
 NEXT_FAILURE_RIGOR = "quick"
@@ -179,7 +180,8 @@ class Diagnosis:
 
     recommended: the decoding of the last link's run, None if none is better than the run's own.
     concurrency: recommended limit of requests in flight, None without a system link. safe_max_tokens:
-    certified under `recommended` by run `safe_run`, from `safe_n` answers at risk. run_tokens: output
+    certified under `recommended` by run `safe_run`, from `safe_n` answers at risk; safe_threshold: what it is
+    cut from, None in a diagnosis of an earlier version. run_tokens: output
     tokens of the run; arm_tokens: of arms, ablations and remedy; child_tokens: of the follow-up runs that
     look for masked failures; added_tokens: of the `added_answers` that were requested because too few
     prompts failed, at most about `added_budget`. planes: whose arms were to be tested; unmasked,
@@ -194,6 +196,7 @@ class Diagnosis:
     safe_max_tokens: int | None = None
     safe_run: str | None = None
     safe_n: int | None = None
+    safe_threshold: Threshold | None = None
     run_tokens: int = 0
     arm_tokens: int = 0
     child_tokens: int = 0

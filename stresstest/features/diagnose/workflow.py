@@ -380,6 +380,7 @@ def _with_unmasked_limit(
         safe_max_tokens=result.safe_max_tokens,
         safe_run=result.run.id,
         safe_n=result.threshold.n,
+        safe_threshold=result.threshold,
     )
 
 

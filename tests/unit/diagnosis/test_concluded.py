@@ -29,6 +29,7 @@ from stresstest.model import (
     RunStatus,
     SplitRemedy,
     SymptomKind,
+    Threshold,
 )
 from stresstest.render.html import run_html
 from stresstest.render.markdown import run_markdown
@@ -266,15 +267,34 @@ def test_the_load_is_the_advice_where_the_system_was_confirmed() -> None:
     assert alone.startswith("Better: lower the load")
     [few] = apply_diagnosis(observed, Diagnosis("r1", (link,), concurrency=1), run).advice
     assert few.startswith("Better: keep at most one request in flight")
-    limited = Diagnosis("r1", (link,), concurrency=1, safe_max_tokens=3602, safe_run="r2", safe_n=24)
+    limit = Threshold(0.1, 0.9, 4003, 24, 1, 0.1, certified=True)
+    limited = Diagnosis(
+        "r1",
+        (link,),
+        concurrency=1,
+        safe_max_tokens=3602,
+        safe_run="r2",
+        safe_n=24,
+        safe_threshold=limit,
+    )
     [few] = apply_diagnosis(observed, limited, run).advice
     assert few.endswith(
-        "With it, the safe max_tokens is 3,602 (only at rigor quick: at most 10 % "
-        "degenerate by T, 90 % confidence, n = 24; run r2)."
+        "With it, the safe max_tokens is 3,602 (T = 4,003; only at rigor quick: at most 10 % "
+        "degenerate by T, 90 % confidence, n = 24, of which 1 degenerated; run r2)."
     )
     quick = replace(run, settings=replace(run.settings, rigor="quick"))
     [alike] = apply_diagnosis(observed, limited, quick).advice
-    assert alike.endswith("is 3,602 (at most 10 % degenerate by T, 90 % confidence, n = 24; run r2).")
+    assert alike.endswith(
+        "is 3,602 (T = 4,003; at most 10 % degenerate by T, 90 % confidence, n = 24, of which 1 degenerated; "
+        "run r2)."
+    )
+    floor = replace(limited, safe_threshold=replace(limit, onsets=0, censored_at=4003))
+    [healthy] = apply_diagnosis(observed, floor, quick).advice
+    assert "(T ≥ 4,003; " in healthy
+    assert "of which none degenerated" in healthy
+    earlier = replace(limited, safe_threshold=None)
+    [unknown] = apply_diagnosis(observed, earlier, quick).advice
+    assert unknown.endswith("is 3,602 (at most 10 % degenerate by T, 90 % confidence, n = 24; run r2).")
     loop = replace(LOOP, run_id="r2", cleared_by="repetition_penalty 1.15")
     both = replace(limited, chain=(link, loop), recommended=Decoding(repetition_penalty=1.15))
     gibberish = replace(both, chain=(replace(link, symptom=SymptomKind.GIBBERISH), loop))
