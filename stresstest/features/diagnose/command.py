@@ -91,6 +91,12 @@ def command(
             why="given with a stored run, which is diagnosed as it was measured.",
             hint="Remove the option, or remove the run to measure a new one.",
         )
+    elif not options["lang"] and not options["prompts"]:
+        raise UsageError(
+            "RUN is missing: a run's id, or latest.",
+            hint=f"For example: {options['program']} diagnose latest. To measure a new run first, name the "
+            f"language of its answers: {options['program']} diagnose --lang it",
+        )
     settings = run_settings(options) if run is None else None
 
     async def measure(store: Store, progress: Progress, stop: asyncio.Event) -> DiagnosisResult:

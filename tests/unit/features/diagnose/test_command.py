@@ -133,6 +133,15 @@ def test_a_stored_run_is_diagnosed_as_it_was_measured(tmp_path: Path) -> None:
     assert command("--store", path, "diagnose", "nope")[0] == ExitCode.USAGE
 
 
+def test_without_a_run_and_a_language_the_run_is_what_is_missing(tmp_path: Path) -> None:
+    """The bare command asked for --lang, of which a stored run has no need."""
+    code, _, err = command("--store", str(tmp_path / "s.sqlite3"), "diagnose")
+    assert code == ExitCode.USAGE
+    assert "RUN is missing: a run's id, or latest." in err
+    assert "diagnose latest" in err
+    assert "diagnose --lang it" in err
+
+
 def test_a_report_holds_the_diagnosis_and_its_words_are_harmless() -> None:
     """Foreign text cannot open markup or leave its cell."""
     hostile = replace(LOOP, notes=("a | b <script>",), lacking=None)
