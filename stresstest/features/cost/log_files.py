@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from stresstest.economics.account import Prices
@@ -13,7 +13,7 @@ from stresstest.economics.logged import logged_cost
 from stresstest.errors import InconclusiveError, UsageError
 from stresstest.features.cost.first_tokens import place_first_tokens
 from stresstest.features.cost.logged_twice import LoggedSpan, without_second_logs
-from stresstest.features.cost.record_span import LeftOut, named_span
+from stresstest.features.cost.record_span import IMPOSSIBLE_TIMES, PARTS, Lacking, LeftOut, named_span
 from stresstest.model.cost import LONGEST_CONTEXT, Cost, RequestSpan
 from stresstest.records import DamagedLine
 from stresstest.records.input_file import label
@@ -45,16 +45,17 @@ class LogSpans:
     """The requests of logs in the order they were sent.
 
     later: lines with requests after the first `MAX_REQUESTS`, left out. timeless: answers without times
-    or token counts. cached: those that a cache gave. miscounted: those with more tokens than a context
-    holds. long_prompts: prompts with more, whose length counts as unknown. textless: answers without
-    text, or not all of it, whose degeneration is unknown. damaged: lines without an answer. copies:
-    requests that are in the logs again. logged_twice: those that another logger wrote too. notes: what
-    all of them together show.
+    or token counts; lacking: what they lack, and how many of them. cached: those that a cache gave.
+    miscounted: those with more tokens than a context holds. long_prompts: prompts with more, whose length
+    counts as unknown. textless: answers without text, or not all of it, whose degeneration is unknown.
+    damaged: lines without an answer. copies: requests that are in the logs again. logged_twice: those that
+    another logger wrote too. notes: what all of them together show.
     """
 
     spans: tuple[RequestSpan, ...]
     later: int = 0
     timeless: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
     cached: int = 0
     miscounted: int = 0
     long_prompts: int = 0
@@ -76,9 +77,11 @@ def cost_from_files(settings: LogCostSettings, listener: RecordProgress) -> Cost
         left_out = " ".join(("", *_notes(found)))
         raise InconclusiveError(f"No answer in {source} can be used.{left_out}")
     if not found.spans:
+        options = " ".join(f"--field {PARTS[part]}=path" for part in found.lacking if part in PARTS)
+        mapped = f"Map your own layout: {options}. " if options else ""
         raise UsageError(
-            f"No answer in these files has a start, an end and a token count ({found.timeless} without).",
-            hint="Map your own layout: --field start=path --field end=path --field completion_tokens=path",
+            f"None of the {found.timeless:,} answers in these files can be used: {_lacking_words(found)}.",
+            hint=f"{mapped}The account cannot be made of a log that does not hold this.",
         )
     cost = logged_cost(found.spans, fit_engine(found.spans), settings.prices)
     return replace(cost, source=source, notes=(*cost.notes, *_notes(found)))
@@ -90,6 +93,7 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     heard = _Listener(listener)
     first = _FirstRequests()
     left_out: Counter[LeftOut] = Counter()
+    timeless, lacking = 0, Counter[str]()
     models: set[str] = set()
     drifting: Counter[bool] = Counter()
     for found in extract_with_verdicts(
@@ -97,6 +101,9 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     ):
         if isinstance(found, LeftOut):
             left_out[found] += 1
+        elif isinstance(found, Lacking):
+            timeless += 1
+            lacking.update(found.parts)
         else:
             logged, name, model, drifts = found
             first.add(logged, hash(name))
@@ -110,7 +117,8 @@ def read_spans(settings: LogCostSettings, listener: RecordProgress) -> LogSpans:
     return LogSpans(
         spans,
         first.later,
-        left_out[LeftOut.TIMELESS],
+        timeless,
+        {part: lacking[part] for part in (*PARTS, IMPOSSIBLE_TIMES) if lacking[part]},
         left_out[LeftOut.CACHED],
         left_out[LeftOut.MISCOUNTED],
         long_prompts,
@@ -208,6 +216,11 @@ def _models_note(models: Collection[str]) -> list[str]:
     ]
 
 
+def _lacking_words(found: LogSpans) -> str:
+    """How many answers lack which part: ``3 have no start time, 1 has no token count``."""
+    return ", ".join(f"{n:,} {'has' if n == 1 else 'have'} {part}" for part, n in found.lacking.items())
+
+
 def _notes(found: LogSpans) -> tuple[str, ...]:
     notes = list(found.notes)
     if found.later:
@@ -222,8 +235,8 @@ def _notes(found: LogSpans) -> tuple[str, ...]:
         )
     if found.timeless:
         notes.append(
-            f"{found.timeless} answers have no times, or impossible ones, or no number of tokens, and are "
-            f"left out."
+            f"{found.timeless:,} {'answer is' if found.timeless == 1 else 'answers are'} left out: "
+            f"{_lacking_words(found)}."
         )
     if found.cached:
         notes.append(

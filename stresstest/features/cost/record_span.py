@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from stresstest.detectors.registry import is_repetition
@@ -16,6 +16,9 @@ from stresstest.scanning.wrong_language import drifts_from_given
 
 _LONGEST_S = 86_400.0
 """Seconds that no request lasts: its start is of another kind, or of another day."""
+IMPOSSIBLE_TIMES = "impossible times"
+PARTS = {"no start time": "start", "no end time": "end", "no token count": "completion_tokens"}
+"""What keeps an answer out of the account, and the name by which `--field` maps what is lacking."""
 
 
 def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
@@ -24,12 +27,8 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
     A first token outside of the request stays as the log has it, for `place_first_tokens`.
     """
     extent = verdict.tokens
-    length = record.completion_tokens
-    if length is None and extent is not None:
-        length = extent.length
-    if record.start is None or record.end is None or length is None:
-        return None
-    if not 0.0 <= record.end - record.start <= _LONGEST_S:
+    length = _length(record, verdict)
+    if lacking_parts(record, verdict) or record.start is None or record.end is None or length is None:
         return None
     end = normalize_finish_reason(record.finish_reason)
     capped = verdict.capped if record.has_text else end == LENGTH
@@ -52,6 +51,21 @@ def record_span(record: Record, verdict: ScanVerdict) -> RequestSpan | None:
         cluster=record.prompt_key or (f"{record.row_key:x}" if record.row_key else ""),
         failure=f"the service ended it ({end})" if end in LOST_REASONS else None,
     )
+
+
+def lacking_parts(record: Record, verdict: ScanVerdict) -> tuple[str, ...]:
+    """What a recorded answer lacks of the `PARTS` of a request; empty where it has all."""
+    found = (record.start, record.end, _length(record, verdict))
+    lacking = tuple(name for name, value in zip(PARTS, found, strict=False) if value is None)
+    if record.start is None or record.end is None or 0.0 <= record.end - record.start <= _LONGEST_S:
+        return lacking
+    return (*lacking, IMPOSSIBLE_TIMES)
+
+
+def _length(record: Record, verdict: ScanVerdict) -> int | None:
+    if record.completion_tokens is None and verdict.tokens is not None:
+        return verdict.tokens.length
+    return record.completion_tokens
 
 
 def _streamed_from(record: Record, length: int) -> float | None:
@@ -78,15 +92,23 @@ def _token_time(record: Record, token: int, length: int) -> float:
     return first + (record.end - first) * min(1.0, token / max(length, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """An answer without some of what the account needs. parts: of `PARTS`, or `IMPOSSIBLE_TIMES`."""
+
+    parts: tuple[str, ...]
+
+
 class LeftOut(Enum):
     """Why an answer has no place in the account."""
 
-    TIMELESS = auto()
     CACHED = auto()
     MISCOUNTED = auto()
 
 
-def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object, str | None, bool] | LeftOut:
+def named_span(
+    record: Record, verdict: ScanVerdict
+) -> tuple[LoggedSpan, object, str | None, bool] | LeftOut | Lacking:
     """The span of one recorded answer, what only the lines of one request share (all of it and the text; its
     id too where the times are in whole seconds, in which two requests may agree), its model, and whether it
     drifts from a language that was given.
@@ -95,7 +117,7 @@ def named_span(record: Record, verdict: ScanVerdict) -> tuple[LoggedSpan, object
     """
     span = record_span(record, verdict)
     if span is None:
-        return LeftOut.TIMELESS
+        return Lacking(lacking_parts(record, verdict))
     if span.output_tokens > LONGEST_CONTEXT:
         return LeftOut.MISCOUNTED
     exact = span.submitted % 1 or span.end % 1

@@ -321,8 +321,25 @@ def test_lines_without_times_are_left_out_and_counted(tmp_path: Path) -> None:
         del row["start"]
     found = read_spans(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
     assert (len(found.spans), found.timeless) == (len(log) - 5, 5)
-    with pytest.raises(UsageError, match="start, an end"):
+    assert found.lacking == {"no start time": 5}
+    with pytest.raises(UsageError) as error:
         cost_from_files(LogCostSettings((written(tmp_path, log[:5]),)), SilentScanProgress())
+    assert str(error.value).startswith(
+        "None of the 5 answers in these files can be used: 5 have no start time."
+    )
+
+
+def test_what_a_log_lacks_is_named(tmp_path: Path) -> None:
+    """A log in OpenAI's format without times was told that it had no token counts either, though it had."""
+    log = [dict(row) for row in rows()[:3]]
+    for row in log:
+        del row["start"], row["end"]
+    log[0]["start"] = 1.0
+    with pytest.raises(UsageError) as error:
+        cost_from_files(LogCostSettings((written(tmp_path, log),)), SilentScanProgress())
+    assert ": 2 have no start time, 3 have no end time." in str(error.value)
+    assert "--field start=path --field end=path." in (error.value.hint or "")
+    assert "completion_tokens" not in (error.value.hint or "")
 
 
 def test_a_layout_of_ones_own(tmp_path: Path) -> None:
