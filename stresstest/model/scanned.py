@@ -220,6 +220,7 @@ class GroupResult:
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """Everything that `scan` prints. damaged: lines without a usable answer; damaged_examples: the first few.
+    malformed: those of them that no layout can read: no JSON, or a file that breaks off.
 
     textless: lines whose answer contains only tool calls; counted neither as requests nor as damaged. unread:
     files of which a part, of unknown size, was not read.
@@ -240,6 +241,7 @@ class ScanResult:
     interrupted: bool = False
     notes: tuple[str, ...] = ()
     unwritten: str | None = None
+    malformed: int = 0
     textless: int = 0
     unread: int = 0
     read_from: Mapping[str, int] = field(default_factory=dict)

@@ -114,7 +114,7 @@ class DamagedLine:
     """A line (row, element) that holds no answer, and why, as a clause: "no text in it".
 
     textless: in good order all the same, an answer that needs no text: only tool calls. rest: what follows it
-    in the file was not read either.
+    in the file was not read either. malformed: no record of any layout: no JSON, or no object.
     """
 
     source: str
@@ -122,6 +122,7 @@ class DamagedLine:
     reason: str
     textless: bool = False
     rest: bool = False
+    malformed: bool = False
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.reason}"
@@ -149,6 +150,10 @@ class RecordChunk:
 
 class UnreadableError(ValueError):
     """This line holds no answer; ``str(error)`` is the reason for :class:`DamagedLine`."""
+
+
+class MalformedError(UnreadableError):
+    """This line is no record of any layout: no JSON, no UTF-8, no object."""
 
 
 class TextlessError(UnreadableError):

@@ -13,7 +13,7 @@ from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk, UnreadableError, parse_line
 from stresstest.records.cut_texts import with_cuts
 from stresstest.records.full_texts import without_prompts
-from stresstest.records.record import TextlessError, utf8_size
+from stresstest.records.record import MalformedError, TextlessError, utf8_size
 from stresstest.records.templated_texts import without_templated_prompts
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.answer.verdict import detect_records
@@ -79,8 +79,15 @@ def parse_chunk(chunk: RecordChunk, job: ScanJob) -> ParsedChunk:
             found += of_line
             left_out += not of_line
         except UnreadableError as error:
-            textless = isinstance(error, TextlessError)
-            damaged.append(DamagedLine(chunk.source, line, str(error), textless))
+            damaged.append(
+                DamagedLine(
+                    chunk.source,
+                    line,
+                    str(error),
+                    textless=isinstance(error, TextlessError),
+                    malformed=isinstance(error, MalformedError),
+                )
+            )
     damaged.sort(key=lambda each: each.line)
     answers = without_templated_prompts(without_prompts(with_cuts(found)))
     return ParsedChunk(tuple(answers), tuple(damaged), chunk.done, chunk.source, chunk.size, left_out)

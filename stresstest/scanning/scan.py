@@ -102,6 +102,7 @@ def conclude(state: ScanState, settings: ScanSettings, *, interrupted: bool, sec
             *_without_lengths(by_length, groups),
             *([] if interrupted else _silent_files(state, settings)),
         ),
+        malformed=state.malformed,
         textless=state.textless,
         unread=state.unread,
         read_from=dict(state.texts.places.most_common()),

@@ -36,6 +36,7 @@ class ScanState:
         self.tallies = ScanTally(keys, show)
         self.damaged = 0
         self.textless = 0
+        self.malformed = 0
         self.unread = 0
         self.named: list[DamagedLine] = []
         self.text_bytes = 0
@@ -54,6 +55,7 @@ class ScanState:
             else:
                 self._name(damaged)
                 self.damaged += 1
+                self.malformed += damaged.malformed or damaged.rest
                 self.unread += damaged.rest
         for each in batch.judged:
             self.tallies.add(each)
@@ -71,6 +73,7 @@ class ScanState:
         return {
             "tallies": self.tallies.dump(),
             "damaged": self.damaged,
+            "malformed": self.malformed,
             "textless": self.textless,
             "unread": self.unread,
             "named": [astuple(line) for line in self.named],
@@ -85,6 +88,7 @@ class ScanState:
         for line in dumped["named"]:
             self._name(DamagedLine(*line))
         self.damaged += dumped["damaged"]
+        self.malformed += dumped["malformed"]
         self.textless += dumped["textless"]
         self.unread += dumped["unread"]
         self.text_bytes += dumped["text_bytes"]

@@ -233,6 +233,7 @@ def join_samples(first: CheckSample, second: CheckSample) -> CheckSample:
 @dataclass(slots=True)
 class RecordedOutputs:
     """Judged outputs of some files. groups: (model, task) → answers. cut: files not read to their ends.
+    malformed: damaged lines that no layout can read.
     lengths: of all texts; places: where they were read."""
 
     files: tuple[str, ...]
@@ -240,6 +241,7 @@ class RecordedOutputs:
     groups: Counter[tuple[str | None, ...]]
     damaged: int = 0
     cut: int = 0
+    malformed: int = 0
     lengths: TextLengths = field(default_factory=TextLengths)
     places: Counter[str] = field(default_factory=Counter)
 
@@ -264,15 +266,19 @@ def read_recorded(
             )
         found.damaged += sum(not each.textless for each in batch.damaged)
         found.cut += sum(each.rest for each in batch.damaged)
+        found.malformed += sum(each.malformed or each.rest for each in batch.damaged)
         found.lengths.merge(batch.texts.lengths)
         found.places.update(batch.texts.places)
         for each in batch.judged:
             found.tally.add(each)
             found.groups[each.group] += 1
     if not found.tally.requests:
+        broken = 0 < found.damaged == found.malformed
         raise InconclusiveError(
             f"No answer to check in {_file_names(files)}.",
-            hint="Map your own layout with --field response=path.to.text",
+            hint="Each line must be one whole JSON object: write the log as JSON Lines."
+            if broken
+            else "Map your own layout with --field response=path.to.text",
         )
     return found
 

@@ -270,9 +270,12 @@ def _tell_nothing(result: ScanResult) -> None:
         damage = f" {answers} only tool calls.{damage}"
     if result.left_out:
         damage = f" {left_out_lines(result)}.{damage}"
-    hint = " Map your own layout with --field response=path.to.text" if result.damaged else ""
+    readable = result.damaged > result.malformed
+    hint = " Map your own layout with --field response=path.to.text" if readable else ""
+    if result.damaged and not readable:
+        hint = " Each line must be one whole JSON object: write the log as JSON Lines."
     sys.stderr.write(f"stresstest: these files contain no answer to scan.{damage}{hint}\n")
-    if result.damaged:
+    if readable:
         sys.stderr.write(f"  The text of a plain record is expected under {', '.join(TEXT_KEYS)}.\n")
 
 

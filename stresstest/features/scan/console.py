@@ -204,7 +204,7 @@ def _print_limit(console: Console, group: GroupResult) -> None:
 
 def limit_sentence(group: GroupResult) -> str:
     """A group's failures, its threshold and sample, and what a cap there would cut."""
-    parts = [_failed(group), *map(_part_words, group.parts)]
+    parts, advice = [_failed(group), *map(_part_words, group.parts)], ""
     elsewhere = group.language_sources.get(OTHER_LANGUAGE, 0)
     if elsewhere:
         parts.append(f"{count_answers(elsewhere)} in another language than the group's")
@@ -214,7 +214,10 @@ def limit_sentence(group: GroupResult) -> str:
         parts.append(f"T {format_threshold(threshold)} {group.unit} ({sample})")
         where = "there" if group.safe_max_tokens is None else f"at {format_count(group.safe_max_tokens)}"
         if group.cap_withheld:
-            parts.append(_withheld_cap(group))
+            cut = _share(group.healthy_cut)
+            reason = f"because a cap there would cut {cut} of the healthy answers"
+            parts.append(f"no cap is recommended, {reason}")
+            advice = f". {_instead_of_cap(group)}"
         elif group.healthy_cut is not None:
             parts.append(f"a cap {where} cuts {_share(group.healthy_cut)} of the healthy")
     else:
@@ -222,7 +225,7 @@ def limit_sentence(group: GroupResult) -> str:
         parts.append(f"nothing is certified: {lacking[:1].lower()}{lacking[1:].rstrip('.')}")
     if group.by_length is not None:
         parts.append(length_sentence(group.by_length))
-    return "; ".join(parts)
+    return "; ".join(parts) + advice
 
 
 def _part_words(each: PartRate) -> str:
@@ -235,16 +238,11 @@ def _part_words(each: PartRate) -> str:
     )
 
 
-def _withheld_cap(group: GroupResult) -> str:
-    """Why no cap is recommended although T is certified, and what to do instead."""
-    early = group.threshold.censored_at is not None or group.rate <= group.threshold.alpha
-    instead = (
-        "they end too early to certify more; `stresstest run` requests longer ones"
-        if early
-        else "change the decoding instead: `stresstest run`, then `stresstest diagnose` of that run, find how"
-    )
-    cut = _share(group.healthy_cut)
-    return f"no cap is recommended, because a cap there would cut {cut} of the healthy answers: {instead}"
+def _instead_of_cap(group: GroupResult) -> str:
+    """What to do where T is certified, and no cap recommended."""
+    if group.threshold.censored_at is not None or group.rate <= group.threshold.alpha:
+        return "They end too early to certify more; `stresstest run` requests longer ones"
+    return "To find a decoding that fails less: `stresstest run`, then `stresstest diagnose` of that run"
 
 
 def _seen_rate(group: GroupResult) -> float | None:

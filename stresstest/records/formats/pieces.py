@@ -9,7 +9,7 @@ from typing import Any
 
 from stresstest.records.formats.adapter import Place, Row, RowFormat
 from stresstest.records.formats.json_values import structure_in
-from stresstest.records.record import FieldMapping, Record, UnreadableError
+from stresstest.records.record import FieldMapping, MalformedError, Record, UnreadableError
 
 _PIECE = "a piece of a streamed answer: put the pieces of each answer together"
 _MIN_PIECES = 8
@@ -116,9 +116,9 @@ def _raise_piece(_row: Row, _place: Place) -> list[Record]:
 
 
 def refuse_event_line(line: bytes) -> None:
-    """Raise UnreadableError for a line of server-sent events: as damaged JSON it would hide what to do."""
+    """Raise MalformedError for a line of server-sent events: as damaged JSON it would hide what to do."""
     if line.lstrip()[:6].startswith((b"data:", b"event:")):
-        raise UnreadableError(_PIECE)
+        raise MalformedError(_PIECE)
 
 
 PIECE = RowFormat("piece of a stream", _is_piece, _raise_piece)

@@ -40,6 +40,7 @@ from stresstest.records.padding import without_padding
 from stresstest.records.record import (
     LONG_ANSWER,
     FieldMapping,
+    MalformedError,
     RawRecord,
     Record,
     TextlessError,
@@ -216,7 +217,7 @@ def _read_several(
 
 
 def parse_json_object(raw: bytes) -> Row:
-    """One JSON object, with NaN and halves of characters as loggers write them. Raises UnreadableError: no
+    """One JSON object, with NaN and halves of characters as loggers write them. Raises MalformedError: no
     JSON, no UTF-8, no object."""
     try:
         row = decode_lax(msgspec.json.decode, raw)
@@ -224,11 +225,11 @@ def parse_json_object(raw: bytes) -> Row:
         try:
             raw.decode("utf-8")
         except UnicodeDecodeError as bad:
-            raise UnreadableError(f"not UTF-8 (byte {bad.start + 1})") from None
+            raise MalformedError(f"not UTF-8 (byte {bad.start + 1})") from None
         pieces.refuse_event_line(raw)
-        raise UnreadableError(f"not JSON ({_first(str(error))})") from None
+        raise MalformedError(f"not JSON ({_first(str(error))})") from None
     if not isinstance(row, dict):
-        raise UnreadableError(f"{describe_type(row)}, not an object")
+        raise MalformedError(f"{describe_type(row)}, not an object")
     return row
 
 
