@@ -254,7 +254,8 @@ class BudgetOutcome:
 class CellOutcome:
     """Outcome of one cell. key: identifies what is measured. run_id None: no run was started. trouble: the
     endpoint's error. uncompared: why its run cannot be compared with the baseline, unless none is there yet.
-    notes: what speaks against its run's answers standing for others."""
+    notes: what speaks against its run's answers standing for others. generations: its run's answers, of
+    which `degenerate` are."""
 
     plan: CellPlan
     subject: Subject
@@ -262,6 +263,8 @@ class CellOutcome:
     run_id: str | None = None
     threshold: Threshold | None = None
     safe_max_tokens: int | None = None
+    generations: int | None = None
+    degenerate: int | None = None
     baseline: str | None = None
     baseline_safe: int | None = None
     budgets: tuple[BudgetOutcome, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stresstest.features.check.project.wording import certified_words
 from stresstest.features.check.wording import check_headline
 from stresstest.model import (
     CheckVerdict,
@@ -10,7 +11,7 @@ from stresstest.model import (
     FindingKind,
     Severity,
 )
-from stresstest.model.comparison import CellOutcome, GateOutcome, ProjectGate
+from stresstest.model.comparison import BudgetName, BudgetOutcome, CellOutcome, GateOutcome, ProjectGate
 from stresstest.render.test_cases import CaseResult, CaseState, CaseSuite
 
 
@@ -27,6 +28,8 @@ def _cell_suite(cell: CellOutcome) -> CaseSuite:
         "measured_before": str(cell.reused).lower(),
         "safe_max_tokens": "" if cell.safe_max_tokens is None else str(cell.safe_max_tokens),
     }
+    if cell.generations is not None:
+        properties["degenerate"] = f"{cell.degenerate} of {cell.generations}"
     if cell.notes:
         properties["notes"] = " ".join(cell.notes)
     subject = cell.subject
@@ -45,7 +48,7 @@ def _cell_cases(cell: CellOutcome) -> tuple[CaseResult, ...]:
     if not cell.budgets:
         lacking = "" if cell.threshold is None else cell.threshold.lacking or ""
         if cell.outcome is GateOutcome.PASS:
-            return (CaseResult("certified", CaseState.PASSED),)
+            return (CaseResult("certified", CaseState.PASSED, certified_words(cell)),)
         if cell.outcome is GateOutcome.BREACH and cell.comparison is not None:
             return (CaseResult("certified", CaseState.FAILURE, check_headline(cell.comparison), "breach"),)
         return (CaseResult("certified", CaseState.FAILURE, lacking, "inconclusive"),)
@@ -58,12 +61,19 @@ def _cell_cases(cell: CellOutcome) -> tuple[CaseResult, ...]:
         CaseResult(
             str(each.budget.name),
             states.get(each.outcome, CaseState.PASSED),
-            each.sentence,
+            f"{each.sentence}{_grounds(cell, each)}",
             str(each.outcome) if each.outcome in states else "",
             warning=each.outcome is GateOutcome.WARNING,
         )
         for each in cell.budgets
     )
+
+
+def _grounds(cell: CellOutcome, found: BudgetOutcome) -> str:
+    """What a limit in the sentence on a budget stands on: risk, confidence and sample."""
+    about_limit = found.budget.name in (BudgetName.MIN_SAFE_TOKENS, BudgetName.MAX_DROP)
+    certified = certified_words(cell)
+    return f"; {certified}" if about_limit and certified else ""
 
 
 def error_suite(sentence: str, kind: str) -> CaseSuite:

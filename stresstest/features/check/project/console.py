@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stresstest.features.check.project.wording import (
+    NUMBERS,
     OUTCOME_LABELS,
     REASON_LABELS,
     budget_reasons,
@@ -43,7 +44,8 @@ def print_gate(console: Console, gate: ProjectGate) -> None:
         console.print(Text(SIMULATED_WARNING, style="bold yellow"))
     table = Table(box=None, padding=(0, 1), header_style="bold")
     table.add_column("cell", overflow="fold")
-    for name in ("safe max\ntokens", "baseline", "n"):
+    for name in NUMBERS:
+        name = name.replace("max_", "max\n")
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outcome", overflow="fold", min_width=12)
     for cell in gate.cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stresstest.features.check.project.wording import (
+    NUMBERS,
     OUTCOME_LABELS,
     REASON_LABELS,
     budget_reasons,
@@ -29,7 +30,7 @@ def gate_markdown(gate: ProjectGate) -> str:
         )
         for cell in gate.cells
     ]
-    sections.append(markdown_table(("cell", "safe max_tokens", "baseline", "n", "outcome"), rows))
+    sections.append(markdown_table(("cell", *NUMBERS, "outcome"), rows))
     lines: list[str] = []
     for cell in gate.cells:
         lines += [f"{cell_name(cell)}: {words}" for words in source_runs(cell)]

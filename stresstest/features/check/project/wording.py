@@ -9,7 +9,7 @@ from stresstest.model import CheckVerdict
 from stresstest.model.address import clean_url
 from stresstest.model.comparison import BudgetName, CellOutcome, FindingKind, GateOutcome, ProjectGate
 from stresstest.render.limits import decoding_words, safe_words
-from stresstest.render.text import NOT_MEASURED, duration, format_count
+from stresstest.render.text import NOT_MEASURED, certified_sentence, duration, format_count
 
 OUTCOME_LABELS = {
     GateOutcome.PASS: "pass",
@@ -82,11 +82,14 @@ def comparison_remarks(cell: CellOutcome) -> list[str]:
 
 
 def source_runs(cell: CellOutcome) -> list[str]:
-    """The runs behind a cell's numbers: its own with the decoding, and the baseline's. Empty without."""
+    """What a cell's numbers stand on: what is certified, its run with the decoding, and the baseline's. Empty
+    without a run."""
     if cell.run_id is None:
         return []
     before = ", measured before" if cell.reused else ""
-    found = [f"run {cell.run_id}{before}; decoding: {decoding_words(cell.plan.decoding)}"]
+    certified = certified_words(cell)
+    found = [certified] if certified else []
+    found.append(f"run {cell.run_id}{before}; decoding: {decoding_words(cell.plan.decoding)}")
     if cell.comparison is not None:
         found.append(f"baseline: {cell.comparison.baseline.label}")
     elif cell.baseline is not None:
@@ -105,12 +108,25 @@ def cell_name(cell: CellOutcome) -> str:
     return " · ".join(words)
 
 
-def cell_numbers(cell: CellOutcome) -> tuple[str, str, str]:
+def certified_words(cell: CellOutcome) -> str:
+    """T of a cell with its risk, confidence and sample; empty where nothing is certified."""
     threshold = cell.threshold
+    return "" if threshold is None or not threshold.certified else certified_sentence(threshold)
+
+
+NUMBERS = ("safe max_tokens", "baseline", "n", "degenerate")
+"""What `cell_numbers` are, n: of the answers that count for T. degenerate: of all answers of the run."""
+
+
+def cell_numbers(cell: CellOutcome) -> tuple[str, str, str, str]:
+    threshold, failed = cell.threshold, NOT_MEASURED
     open_end = threshold is not None and threshold.censored_at is not None
     at_least = "≥ " if open_end and cell.safe_max_tokens is not None else ""
     safe = f"{at_least}{safe_words(threshold, cell.safe_max_tokens)}"
-    return safe, format_count(cell.baseline_safe), NOT_MEASURED if threshold is None else str(threshold.n)
+    if cell.generations is not None:
+        failed = f"{format_count(cell.degenerate)} of {format_count(cell.generations)}"
+    n = NOT_MEASURED if threshold is None else str(threshold.n)
+    return safe, format_count(cell.baseline_safe), n, failed
 
 
 def spent_line(gate: ProjectGate) -> str:

@@ -288,6 +288,8 @@ class _ProjectCheckSession:
             run_id=run.id,
             threshold=sample.threshold,
             safe_max_tokens=sample.safe_max_tokens,
+            generations=sample.generations,
+            degenerate=sample.onsets,
             baseline=None if baseline is None else baseline.id,
             baseline_safe=before,
             budgets=tuple(judge_budget(budget, measured) for budget in blank.plan.budgets),

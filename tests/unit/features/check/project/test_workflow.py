@@ -29,6 +29,7 @@ from stresstest.features.check.project.wording import budget_reasons, comparison
 from stresstest.features.check.project.workflow import check_project
 from stresstest.features.check.sample import sample_of_run
 from stresstest.features.check.sides import merge_looks
+from stresstest.features.check.test_cases import gate_suites
 from stresstest.model import (
     CheckVerdict,
     Comparison,
@@ -49,6 +50,7 @@ from stresstest.model.comparison import (
     ProjectGate,
     Severity,
 )
+from stresstest.render.text import certified_sentence
 from stresstest.statistics.budgets import CellMeasurement, judge_budget
 from stresstest.store import open_store
 from stresstest.store.repository import Store
@@ -478,6 +480,18 @@ def test_every_budget_and_both_runs_are_named(path: str) -> None:
         assert "allowed 20.0 %: 10.0 % that it was certified for, and an increase of 10.0 %" in text
         assert "run good, measured before; decoding: temperature 0.7" in text
         assert "baseline: run base (" in text
+        assert "with 90 % confidence, at most 10 % of answers degenerate by then (" in text
+    [outcome] = found.cells
+    threshold = outcome.threshold
+    assert threshold is not None
+    said = certified_sentence(threshold)
+    assert said in gate_markdown(found)
+    assert f"{threshold.onsets or 'none'} of {threshold.n} in the sample" in said
+    assert f"| {outcome.degenerate} of {outcome.generations} |" in gate_markdown(found)
+    [suite] = gate_suites(found)
+    limit, increase = suite.cases
+    assert said in limit.message
+    assert said not in increase.message  # its own sentence has the risk, for the baseline's T
     (cell,) = gate_document(found)["cells"]
     assert (cell["run_id"], cell["baseline"]) == ("good", "base")
     assert [each["outcome"] for each in cell["budgets"]] == ["pass", "pass"]
