@@ -22,16 +22,20 @@ from stresstest.statistics.certify import clustered_interval, needed_at_risk
 
 CONFIDENCE = 0.95
 """One-sided, of both decisions."""
+MOST_NEEDED = 10_000_000
+"""Answers beyond which no log is asked for: the rate is at the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRate:
-    """A group beside the limit. low, high: its one-sided bounds."""
+    """A group beside the limit. low, high: its one-sided bounds. deciding: of an undecided group, answers in
+    all that would decide if its rate stays; None if more than `MOST_NEEDED` would."""
 
     group: GroupResult
     low: float
     high: float
     outcome: GateOutcome
+    deciding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +75,28 @@ def judge_rates(
             outcome = GateOutcome.BREACH
         elif high <= limit and not unread and 2 * group.lost <= group.requests:
             outcome = GateOutcome.PASS
-        found.append(GroupRate(group, low, high, outcome))
+        undecided = outcome is GateOutcome.INCONCLUSIVE
+        deciding = _deciding_size(group, limit, len(groups)) if undecided else None
+        found.append(GroupRate(group, low, high, outcome, deciding))
     return RateJudgement(limit, tuple(found), needed_at_risk(limit, CONFIDENCE), damaged, unread)
+
+
+def _deciding_size(group: GroupResult, limit: float, groups: int) -> int | None:
+    """The answers in all that show on which side of the limit a rate is, if it stays."""
+    risk = 1.0 - CONFIDENCE
+
+    def decides(size: int) -> bool:
+        failed = round(group.rate * size)
+        if group.rate < limit:
+            return clustered_interval(failed, size, group.effective_share, 1.0 - 2 * risk)[1] <= limit
+        return clustered_interval(failed, size, group.effective_share, 1.0 - 2 * risk / groups)[0] > limit
+
+    few, many = 0, max(1, group.requests)
+    while not decides(many):
+        few, many = many, 2 * many
+        if many > MOST_NEEDED:
+            return None
+    while many - few > max(1, many // 100):
+        middle = (few + many) // 2
+        few, many = (few, middle) if decides(middle) else (middle, many)
+    return many

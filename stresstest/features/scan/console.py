@@ -79,13 +79,40 @@ def judgement_sentence(judged: RateJudgement) -> str:
     doubts = _doubts(named, judged)
     if doubts:
         return (
-            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} To pass, "
-            f"{format_count(judged.needed)} whole answers are enough if none of them degenerates."
+            f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} "
+            f"{_enough_words(named, judged, 'whole answers')}"
         )
     return (
-        f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. To pass, "
-        f"{format_count(judged.needed)} answers are enough if none of them degenerates; otherwise more are."
+        f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. "
+        f"{_enough_words(named, judged, 'answers')}"
     )
+
+
+def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, answers: str) -> str:
+    """How many answers would decide: of a group in which nothing fails, and of the others if their rates
+    stay."""
+    found = []
+    if any(not each.group.degenerate for each in named):
+        found.append(
+            f"To pass, {format_count(judged.needed)} {answers} are enough if none of them degenerates."
+        )
+    failing = [each for each in named if each.group.degenerate][:MAX_JUDGED_GROUPS]
+    for each in failing:
+        name = f"{group_name(each.group)}: " if group_name(each.group) else ""
+        side = "below" if each.group.rate < judged.limit else "above"
+        rate = f"{name}The rate seen, {percent(each.group.rate, 1)}, is {side} the limit"
+        if each.deciding is None:
+            found.append(f"{rate} or at it; no log is large enough to show which.")
+            continue
+        more = _roughly(each.deciding - each.group.requests)
+        found.append(f"{rate}. If it stays so, about {more} more {answers} are enough to show that.")
+    return " ".join(found)
+
+
+def _roughly(number: int) -> str:
+    """Two digits of a count, upwards."""
+    step = 10 ** max(0, len(str(number)) - 2)
+    return format_count(-(-number // step) * step)
 
 
 def _doubts(named: Sequence[GroupRate], judged: RateJudgement) -> str:
@@ -142,7 +169,7 @@ def _rate_words(each: GroupRate) -> str:
     name = f"{group_name(group)}: " if group_name(group) else ""
     counts = f"{format_count(group.degenerate)} of {format_count(group.requests)}"
     bounds = f"between {percent(each.low, 1)} and {percent(each.high, 1)}"
-    return f"{name}{counts}, {bounds} (each bound at 95 %)"
+    return f"{name}{counts}, {bounds} (one-sided bounds, each at 95 %; a two-sided 95 % interval is wider)"
 
 
 def _print_table(console: Console, result: ScanResult) -> None:

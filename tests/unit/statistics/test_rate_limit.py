@@ -101,3 +101,22 @@ def test_answers_that_were_given_up_are_no_healthy_ones(
     """A dying engine ended 153 of 200 answers with an error before they could loop: 20 %, and "Passed"."""
     (judged,) = judge_rates([replace(group(degenerate, 200), lost=lost)], 0.3 if degenerate else 0.02).groups
     assert judged.outcome is outcome
+
+
+@pytest.mark.parametrize(("degenerate", "limit"), [(6, 0.12), (6, 0.08), (1, 0.05), (0, 0.02)])
+def test_the_size_that_decides_decides_at_the_same_rate(degenerate: int, limit: float) -> None:
+    """With that many answers at the rate that was seen the judgement is no longer open, with half as many it
+    is."""
+    (open_,) = judge_rates([group(degenerate, 60)], limit).groups
+    assert open_.outcome is GateOutcome.INCONCLUSIVE
+    assert open_.deciding is not None
+    rate, outcome = degenerate / 60, GateOutcome.PASS if degenerate / 60 < limit else GateOutcome.BREACH
+    assert judge_rates([group(round(rate * open_.deciding), open_.deciding)], limit).outcome is outcome
+    half = open_.deciding // 2
+    assert judge_rates([group(round(rate * half), half)], limit).outcome is GateOutcome.INCONCLUSIVE
+
+
+def test_a_rate_at_the_limit_is_decided_by_no_number_of_answers() -> None:
+    """The search for one ends."""
+    (open_,) = judge_rates([group(6, 60)], 0.1).groups
+    assert (open_.outcome, open_.deciding) == (GateOutcome.INCONCLUSIVE, None)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from stresstest.features.scan.console import length_sentence, limit_sentence
+from stresstest.features.scan.console import judgement_sentence, length_sentence, limit_sentence
 from stresstest.features.scan.notes import scan_notes
 from stresstest.model import Threshold
 from stresstest.model.scanned import GroupResult, LengthEffect, ScanResult
+from stresstest.statistics.rate_limit import judge_rates
 
 
 def group(**more: object) -> GroupResult:
@@ -55,3 +56,19 @@ def test_a_share_that_nobody_knows_is_not_told() -> None:
         "a cap there would cut 90.0 % of the healthy answers. To find a decoding that fails less: "
         "`stresstest run`, then `stresstest diagnose` of that run"
     )
+
+
+def test_an_undecided_rate_is_told_what_it_needs_as_it_is() -> None:
+    """Six of 60 had degenerated, and the advice was on a log in which nothing does."""
+    some = replace(group(), requests=60, degenerate=6, rate=0.1)
+    below = judgement_sentence(judge_rates([some], 0.12))
+    assert "6 of 60, between 4.4 % and 18.8 % (one-sided bounds, each at 95 %; a two-sided" in below
+    assert "The rate seen, 10.0 %, is below the limit. If it stays so, about " in below
+    assert "none of them degenerates" not in below
+    above = judgement_sentence(judge_rates([some], 0.08))
+    assert "The rate seen, 10.0 %, is above the limit. If it stays so, about " in above
+    none = judgement_sentence(judge_rates([replace(some, degenerate=0, rate=0.0)], 0.02))
+    assert "are enough if none of them degenerates." in none
+    assert "The rate seen" not in none
+    level = judgement_sentence(judge_rates([some], 0.1))
+    assert "no log is large enough" in level
