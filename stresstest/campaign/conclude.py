@@ -15,6 +15,7 @@ from stresstest.diagnosis import annotate_planes, plane_verdict
 from stresstest.diagnosis.concluded import apply_confirmed_plane, apply_diagnosis, covers_run
 from stresstest.diagnosis.evidence.gpu_series import summarise_gpus
 from stresstest.diagnosis.evidence.metrics_series import summarize_server
+from stresstest.diagnosis.intervention.enough import too_few_prompts
 from stresstest.diagnosis.representative import representative_failure
 from stresstest.errors import UsageError
 from stresstest.model import (
@@ -65,9 +66,12 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     settings, found = run.settings, find_diagnosis(store, run)
     found = None if found is None else diagnosis_beside_others(store, found, settings.subject)
-    observed = plane_verdict(generations, settings.decoding, run.profile, run.id)
-    generations = apply_confirmed_plane(generations, found, run)
     certifying = certifying_sample(generations)
+    done = run.status is RunStatus.DONE
+    untestable = too_few_prompts(settings, run.profile, certifying) if done else None
+    observed = plane_verdict(generations, settings.decoding, run.profile, run.id, untestable=untestable)
+    generations = apply_confirmed_plane(generations, found, run)
+    certifying = certifying_sample(generations)  # with the planes
     threshold = certified_threshold(
         certifying,
         RIGORS[settings.rigor],

@@ -35,6 +35,8 @@ NOT_TESTED = "(not tested yet)"
 METRICS_SOURCE = "vllm /metrics"
 TO_TEST = "To test the cause"
 """How the advice on testing the cause begins."""
+UNTESTABLE = f"{TO_TEST}, "
+"""How it begins where no diagnosis can decide: what is lacking follows, and no command."""
 
 
 def plane_verdict(
@@ -42,6 +44,8 @@ def plane_verdict(
     decoding: Decoding,
     profile: EndpointProfile,
     run_id: str = "latest",
+    *,
+    untestable: str | None = None,
 ) -> PlaneVerdict:
     """The suspected plane of the failing `generations`, annotated by `annotate_planes`.
 
@@ -49,7 +53,7 @@ def plane_verdict(
     failures. Otherwise symptom, onset and decoding are weighed. The basis is always `observed`;
     `apply_diagnosis` updates it. plane and basis are None if nothing fails. The sentence counts the
     certifying sample alone, so that all sentences on a run have one denominator. run_id: for the
-    command in the advice.
+    command in the advice; untestable: why no diagnosis can decide, and what to do, in place of the command.
     """
     every = list(generations)
     lost = [g for g in every if g.failure is not None and _no_onset(g)]
@@ -59,7 +63,7 @@ def plane_verdict(
     if not lost and not degenerate:
         return _healthy(every)
     if len(lost) + len(shaken) >= len(calm):
-        return _system(len(every), lost, shaken, calm, run_id)
+        return _system(len(every), lost, shaken, calm, _test_words(run_id, untestable))
     weighed = weigh_evidence(calm, decoding, profile)
     plane, margin = _decide(weighed)
     return PlaneVerdict(
@@ -67,7 +71,7 @@ def plane_verdict(
         Basis.OBSERVED,
         _sentence(plane, margin, calm, every),
         (*(e for _, e in weighed), *_system_facts(lost, shaken, calm)),
-        _advice(plane, calm, run_id),
+        _advice(plane, calm, run_id, untestable),
     )
 
 
@@ -125,7 +129,7 @@ def _system(
     lost: Sequence[GenerationRecord],
     shaken: Sequence[GenerationRecord],
     calm: Sequence[GenerationRecord],
-    run_id: str,
+    to_test: str,
 ) -> PlaneVerdict:
     parts = []
     if lost:
@@ -148,7 +152,7 @@ def _system(
         if shaken:
             advice.append(f"{TO_TEST}: repeat with --concurrency 1 on an idle server.")
     else:
-        advice.append(f"{TO_TEST}: stresstest diagnose {run_id}")
+        advice.append(to_test)
     return PlaneVerdict(
         Plane.SYSTEM,
         Basis.OBSERVED,
@@ -278,14 +282,22 @@ def _place(values: Sequence[float], words: str) -> str:
     return f"{median} (interquartile range {spread.iqr:,.0f} tokens)"
 
 
-def _advice(plane: Plane, failing: Sequence[GenerationRecord], run_id: str) -> tuple[str, ...]:
-    command = f"stresstest diagnose {run_id}"
+def _test_words(run_id: str, untestable: str | None) -> str:
+    return f"{UNTESTABLE}{untestable}" if untestable else f"{TO_TEST}: stresstest diagnose {run_id}"
+
+
+def _advice(
+    plane: Plane, failing: Sequence[GenerationRecord], run_id: str, untestable: str | None
+) -> tuple[str, ...]:
+    to_test = _test_words(run_id, untestable)
     (symptom, _), *_ = Counter(g.verdict.symptom for g in failing).most_common(1)
     if symptom is not None and (remedy := symptom_info(symptom).remedy):
         return (remedy,)
     if plane is Plane.CONTEXT:
         return (
-            f"{TO_TEST}: {command}",
+            to_test,
             "For longer outputs: generate them in pieces, each with a short context.",
         )
-    return (f"{TO_TEST} and look for a setting that allows a higher cap: {command}",)
+    if untestable:
+        return (to_test,)
+    return (f"{TO_TEST} and look for a setting that allows a higher cap: stresstest diagnose {run_id}",)

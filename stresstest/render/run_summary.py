@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from stresstest.clock import format_time
+from stresstest.diagnosis.planes import UNTESTABLE
 from stresstest.model import Basis, RunResult, RunStatus
 from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
@@ -105,7 +106,8 @@ def _next_commands(result: RunResult, program: str, better_run: str | None) -> l
             (f"{program} run --resume {run.id}{larger_budget(result)}", "measures what is missing"),
             report,
         ]
-    observed = result.verdict.basis is Basis.OBSERVED
+    untestable = any(line.startswith(UNTESTABLE) for line in result.verdict.advice)
+    observed = result.verdict.basis is Basis.OBSERVED and not untestable
     limited = better_run or (None if result.safe_max_tokens is None else run.id)
     return [
         *([(f"{program} diagnose {run.id}", "tests the cause")] if observed else []),

@@ -9,6 +9,7 @@ from math import ceil
 
 from stresstest.campaign.execution.driver import GenerationTask
 from stresstest.diagnosis.evidence.server import is_lost
+from stresstest.diagnosis.intervention.enough import more_prompts_words
 from stresstest.diagnosis.intervention.forks import MAX_FORKS, select_failing
 from stresstest.features.diagnose.intervention_runner import InterventionRunner
 from stresstest.model import GenerationRecord, Job, Phase
@@ -45,6 +46,10 @@ class MoreAnswers:
         stored = [known for job in jobs if (known := self.runner.stored.get(job.key)) and not is_lost(known)]
         self._count(stored, sum(g.output_tokens for g in stored))
         lacking = needed - len(select_failing(every))
+        prompts = self.runner.prompts.distinct
+        if prompts < needed:
+            self.ended = more_prompts_words(prompts, needed, _sampled(every))
+            return [*every, *stored]
         if self._tokens_for(every, lacking) > self.budget:
             self.ended = self._too_dear(every, lacking)
             return [*every, *stored]
@@ -119,8 +124,12 @@ class MoreAnswers:
 
 def _expected_answers(generations: Sequence[GenerationRecord], lacking: int) -> int:
     """Estimated number of further answers until `lacking` more prompts fail, at the observed rate."""
-    sampled = [g for g in generations if _is_sampled(g)]
+    sampled = _sampled(generations)
     return max(0, ceil(lacking * len(sampled) / max(1, len(select_failing(sampled)))))
+
+
+def _sampled(generations: Sequence[GenerationRecord]) -> list[GenerationRecord]:
+    return [g for g in generations if _is_sampled(g)]
 
 
 def _is_sampled(generation: GenerationRecord) -> bool:

@@ -15,6 +15,7 @@ from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.session import CampaignResult
 from stresstest.diagnosis.intervention.chain import has_enough_failures, service_link
+from stresstest.diagnosis.intervention.enough import failing_prompts_needed
 from stresstest.diagnosis.intervention.exact import prompts_needed
 from stresstest.diagnosis.intervention.forks import MAX_FORKS, select_failing
 from stresstest.diagnosis.intervention.wording import cleared_alone
@@ -70,10 +71,6 @@ class DiagnoseOptions:
         )
 
 
-ENOUGH_FAILING = prompts_needed(10)
-"""Failing prompts with which an arm can clear; ten arms are declared of most runs."""
-
-
 @dataclass(frozen=True, slots=True)
 class DiagnosisResult:
     """The diagnosis so far, the result of its run, and why it ended early, if it did."""
@@ -122,7 +119,7 @@ async def _diagnose(
         known = store.diagnosis(run_id)
         result = conclude(store, run_id)
         if known is None:
-            _require_failures_of_unfinished(result)
+            _require_failures_of_unfinished(result, chosen.planes)
         if known is not None and known.complete:
             chosen = _with_earlier_steps(chosen, known)
             if not _can_continue(known, chosen):
@@ -142,17 +139,18 @@ async def _diagnose(
         return session.finish(complete=True)
 
 
-def _require_failures_of_unfinished(result: RunResult) -> None:
+def _require_failures_of_unfinished(result: RunResult, planes: Sequence[Plane]) -> None:
     """Raise InconclusiveError for a run that is not finished and has too few failing answers so far: what is
     missing of it would be taken for health, and its own prompts are the first to ask for more."""
     run, failing = result.run, len({g.prompt_id for g in select_failing(result.generations)})
-    if run.status is RunStatus.DONE or failing >= ENOUGH_FAILING:
+    needed = failing_prompts_needed(run.settings, run.profile, planes)
+    if run.status is RunStatus.DONE or failing >= needed:
         return
     if service_link(run.id, result.generations) is not None:
         return  # what the service lost is a fact, however little was measured
     raise InconclusiveError(
         f"Run {run.id} is not complete ({run.status}): {failing} of its {len(result.generations)} answers so "
-        f"far degenerate, and a diagnosis needs {ENOUGH_FAILING} failing prompts.",
+        f"far degenerate, and a diagnosis needs {needed} failing prompts.",
         hint=f"Measure the rest first: stresstest run --resume {run.id}",
     )
 

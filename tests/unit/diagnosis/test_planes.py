@@ -252,6 +252,16 @@ def test_what_was_not_measured_speaks_neither_for_nor_against() -> None:
     assert found[1][1].startswith("for 1 of 4 onsets the server's queue and KV cache were not measured")
 
 
+def test_no_diagnosis_is_advised_that_lacks_prompts() -> None:
+    """The box of a run with two prompts sent its user to a diagnosis that could not decide."""
+    failing = scattered(6, SymptomKind.LOOP)
+    why = "a diagnosis needs 14 failing prompts"
+    [advice] = plane_verdict(failing, Decoding(), PROFILE, "r1", untestable=why).advice
+    assert advice == "To test the cause, a diagnosis needs 14 failing prompts"
+    [usual] = plane_verdict(failing, Decoding(), PROFILE, "r1").advice
+    assert usual.endswith("stresstest diagnose r1")
+
+
 def test_the_climb_does_not_count_beside_the_sample() -> None:
     """One denominator on the last screen: the sentence on the cause counts what the cap's sentence counts."""
     sample = [*scattered(6, SymptomKind.LOOP), failure(7, 900, 60, SymptomKind.LANGUAGE_DRIFT, None)]

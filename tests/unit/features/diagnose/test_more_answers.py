@@ -98,3 +98,14 @@ def test_prompts_that_run_out_are_named() -> None:
     """No option helps then."""
     more, _ = _gathered(_Runner(fails=0, distinct=20), _run(8, 8), 10_000)
     assert (more.ended, more.answers) == ("all 20 prompts are used", 4)
+
+
+def test_prompts_that_are_too_few_whatever_is_added_are_told_at_once() -> None:
+    """With two prompts, --more-answers was named first, and then that all two prompts were used."""
+    runner = _Runner(fails=1, distinct=2)
+    more, _ = _gathered(runner, _run(2, 36), 100)
+    assert more.ended == (
+        "the run has only 2 prompts in all: measure again with more, about 285 if as large a share fails"
+    )
+    assert runner.asked == 0
+    assert "--more-answers" not in more.ended
