@@ -125,8 +125,8 @@ def command(
 
 def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
     """Say on stderr why formats that enforce a limit print none."""
-    from stresstest.render.limits import overruled_words
-    from stresstest.render.text import single_line, subject_name
+    from stresstest.render.limits import decoding_words, overruled_words
+    from stresstest.render.text import certified_sentence, single_line, subject_name
 
     for row in (row for row in rows if row.threshold.unfit):
         why = (row.threshold.withheld or row.threshold.lacking or "").rstrip(".")
@@ -135,6 +135,14 @@ def _say_why_nothing(rows: Sequence[StoredThreshold]) -> None:
         )
     for row in (row for row in rows if row.overruled_by is not None):
         typer.echo(single_line(f"{subject_name(row.subject)}: {overruled_words(row)}."), err=True)
+    for row in rows:
+        if row.threshold.usable and row.threshold.withheld is not None and row.overruled_by is None:
+            why = (
+                f"{subject_name(row.subject)}, {decoding_words(row.decoding)}: "
+                f"{certified_sentence(row.threshold)}. No cap is recommended, because "
+                f"{row.threshold.withheld.rstrip('.')}."
+            )
+            typer.echo(single_line(why), err=True)
     certified = any(row.threshold.certified for row in rows)
     nothing = "No cap is recommended" if certified else "Nothing is certified"
     typer.echo(f"{nothing} for this selection, so no limit is printed.", err=True)

@@ -51,9 +51,8 @@ def print_recommendations(console: Console, rows: Sequence[LimitRow]) -> None:
             subject.append(f"\n{single_line(decoding)}", style="dim")
         table.add_row(subject, *([Text(single_line(decoding))] if wide else []), *_numbers(row))
     console.print(table)
-    for limits in group_limits(rows):
-        if len(limits.rows) > 1:
-            console.print(Text(_smallest(limits), style="bold"))
+    for which in _which_to_take(rows):
+        console.print(Text(which, style="bold"))
     for row in rows:
         console.print(Text(f"{subject_words(row)}: {provenance(row)}", style="dim"))
         if row.thinking is not None:
@@ -85,6 +84,36 @@ def _numbers(row: LimitRow) -> tuple[Text | str, ...]:
     risk = f"≤ {percent(threshold.alpha)} at {percent(threshold.confidence)}"
     limit = Text(format_count(row.safe_max_tokens), style="bold" if row.limit else "strike")
     return limit, format_threshold(threshold), risk, str(threshold.n), str(threshold.onsets)
+
+
+def _which_to_take(rows: Sequence[LimitRow]) -> list[str]:
+    """Which limit counts, of a subject that has several and of a model with several subjects."""
+    several = [_several_words(own) for own in _measured_twice(rows)]
+    return several + [_smallest(limits) for limits in group_limits(rows) if len(limits.rows) > 1]
+
+
+def _measured_twice(rows: Sequence[LimitRow]) -> list[list[LimitRow]]:
+    """The limits of each subject and decoding that has several."""
+    found: dict[object, list[LimitRow]] = {}
+    for row in rows:
+        if row.limit:
+            found.setdefault((row.subject, row.decoding, row.simulated), []).append(row)
+    return [own for own in found.values() if len(own) > 1]
+
+
+def _several_words(rows: Sequence[LimitRow]) -> str:
+    """Why a subject is listed more than once, and which of its limits counts."""
+    smallest = min(rows, key=safe_limit)
+    listed = " and ".join(
+        f"{format_count(safe_limit(row))} (at most {percent(row.threshold.alpha)} at "
+        f"{percent(row.threshold.confidence)} confidence)"
+        for row in rows
+    )
+    return single_line(
+        f"{subject_words(smallest)}, {decoding_words(smallest.decoding)}: {len(rows)} limits are in force, "
+        f"one for each rigor and each set of prompts that it was measured with: {listed}. Take the smallest, "
+        f"{format_count(safe_limit(smallest))}, as the other formats do: it keeps them all."
+    )
 
 
 def _smallest(limits: ModelLimits) -> str:

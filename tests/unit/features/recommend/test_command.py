@@ -105,3 +105,45 @@ def test_the_run_of_a_better_setting_is_named(tmp_path: Path) -> None:
     assert "better setting" not in err
     _, out, _ = command("--store", location, "runs", "show", "r1")
     assert "recommend --format vllm --like r2" in " ".join(out.split())
+
+
+def test_one_subject_at_two_rigors_is_told_which_limit_counts(tmp_path: Path) -> None:
+    """743 and 744 stood in two rows of the same model and decoding, and nothing said which to take."""
+    location = str(tmp_path / "s.sqlite3")
+    verdict = PlaneVerdict(None, None, "nothing failed")
+    with open_store(location) as store:
+        for run_id, rigor, alpha, confidence, safe in (
+            ("r1", "standard", 0.05, 0.95, 743),
+            ("r2", "quick", 0.1, 0.9, 744),
+        ):
+            made = make_run(run_id)
+            settings = replace(made.settings, rigor=rigor)
+            store.create_run(replace(made, settings=settings, status=RunStatus.DONE))
+            threshold = Threshold(alpha, confidence, safe + 83, n=130, certified=True)
+            store.save_threshold(run_id, threshold, safe, verdict, distinct_prompts=130)
+    code, out, _ = command("--store", location, "recommend")
+    said = " ".join(out.split())
+    assert code == 0
+    assert "743 (at most 5 % at 95 % confidence)" in said
+    assert "744 (at most 10 % at 90 % confidence)" in said
+    assert "Take the smallest, 743, as the other formats do" in said
+    assert "--max-model-len" not in said
+    _, flags, _ = command("--store", location, "recommend", "--format", "env")
+    assert "743" in flags
+    assert "744" not in flags
+
+
+def test_what_needs_no_cap_is_said_with_what_is_certified(tmp_path: Path) -> None:
+    """The run of the setting that helped got "No cap is recommended for this selection", and no more."""
+    location = str(tmp_path / "s.sqlite3")
+    threshold = Threshold(
+        0.1, 0.9, 1955, 24, 0, 0.09, certified=True, censored_at=1955, withheld="a cap would cut most"
+    )
+    with open_store(location) as store:
+        store.create_run(replace(make_run("r1"), status=RunStatus.DONE))
+        store.save_threshold("r1", threshold, None, PlaneVerdict(None, None, ""), distinct_prompts=38)
+    code, out, err = command("--store", location, "recommend", "--like", "r1", "--format", "vllm")
+    assert (code, out) == (ExitCode.INCONCLUSIVE, "")
+    assert "temperature 0.7, top_k 20: certified up to T ≥ 1,955 tokens: with 90 % confidence" in err
+    assert "none of 24 in the sample" in err
+    assert "No cap is recommended, because a cap would cut most." in err
