@@ -22,9 +22,11 @@ from stresstest.model import (
     RunResult,
     SymptomKind,
 )
+from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.sweep import SweepCell, ThresholdRatio
 from stresstest.statistics import certify, observations, onset_ratio, risk_at
 from stresstest.statistics.certify import clopper_pearson
+from stresstest.statistics.sample import are_mostly_answerless, ended_by_itself
 
 _READ = 400
 """Healthy tokens of each answer used for the lexical measures, so that cells are compared at equal length."""
@@ -72,7 +74,21 @@ def sweep_cell(
         server_cap=None if server_cap is None else server_cap.at,
         answered_by=tuple(sorted({g.answered_by for g in sample if g.answered_by is not None})),
         prompts=result.distinct_prompts,
+        needs_no_cap=needs_no_cap(result),
     )
+
+
+def needs_no_cap(result: RunResult) -> bool:
+    """Whether a cap is withheld because the answers end by themselves before they fail: with this decoding
+    they are safe up to T without one. Not where it is withheld for what was not seen, or for another run."""
+    threshold, answers = result.threshold, result.certifying
+    if not threshold.usable or threshold.withheld is None or result.overruled_by is not None:
+        return False
+    healthy = [g for g in answers if not g.verdict.degenerate and not is_lost(g)]
+    few = len(answers) - len(healthy) <= threshold.alpha * len(answers)
+    ended = sum(map(ended_by_itself, healthy)) > MOST_HEALTHY_CUT * len(healthy)
+    seen = result.distinct_prompts > 1 and not are_mostly_answerless(answers)
+    return few and ended and seen
 
 
 def onset_interval(sample: Sequence[Observation], alpha: float) -> tuple[int | None, int | None]:

@@ -28,7 +28,8 @@ class SweepCell:
     server_cap: output tokens at which the server cut answers although more were asked. answered_by: the
     models that the sample's streams name. prompts: distinct ones that the sample's answers are to. doubts:
     what speaks against the answers being of the model, the decoding and the server that are named.
-    measured_now: the sweep began or finished the run; False for one that was complete before.
+    needs_no_cap: T is where its answers end by themselves, few of them fail, and no other run speaks against
+    that. measured_now: the sweep began or finished the run; False for one that was complete before.
     """
 
     values: Mapping[str, str]
@@ -56,6 +57,7 @@ class SweepCell:
     answered_by: tuple[str, ...] = ()
     prompts: int | None = None
     doubts: tuple[str, ...] = ()
+    needs_no_cap: bool = False
     measured_now: bool = field(default=False, compare=False)
 
 

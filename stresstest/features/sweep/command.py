@@ -81,8 +81,13 @@ def command(
         console = stdout_console()
         print_sweep(console, done.sweep)
         if best := farthest_cell(done.sweep):
+            page = (
+                f"{options['program']} report {best.run_id} -o report.html",
+                "this cell, as a page to share",
+            )
             flags = f"{options['program']} recommend --format vllm --like {best.run_id}"
-            print_next(console, (flags, "the largest limit, as server flags"))
+            limit = (flags, "the largest limit, as server flags")
+            print_next(console, page if best.needs_no_cap else limit)
     if done.stored:
         note = stored_words(done.stored, len(done.sweep.cells))
         typer.echo(f"note: {note}", err=True)

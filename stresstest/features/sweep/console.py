@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.answers import differing_loads
-from stresstest.model import Run
+from stresstest.model import Run, Threshold
 from stresstest.model.percent import percent
 from stresstest.model.sweep import Sweep, SweepCell, SweepControl, ThresholdRatio
 from stresstest.render.limits import safe_words
-from stresstest.render.text import NOT_MEASURED, SIMULATED_WARNING, format_count, sanitize
+from stresstest.render.text import (
+    NOT_MEASURED,
+    SIMULATED_WARNING,
+    certified_sentence,
+    format_count,
+    risk_words,
+    sanitize,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +53,8 @@ def print_sweep(console: Console, found: Sweep) -> None:
         for each in found.cells:
             rows.add_row(*(Text(sanitize(part)) for part in (_label(each), *row(each))))
         console.print(rows)
-    console.print(Text(_LEGEND, style="dim"))
+    for line in filter(None, (certified_words(found), _LEGEND)):
+        console.print(Text(line, style="dim"))
     for answer in found.answers:
         console.print(Text(f" → {sanitize(answer)}", style="cyan"))
     for ratio in found.ratios:
@@ -61,14 +70,45 @@ def print_sweep(console: Console, found: Sweep) -> None:
     if not found.complete:
         missing = "cells, or the control of the first one, are missing"
         console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
+    if best := farthest_cell(found):
+        console.print(Text(sanitize(f" → {best_words(best)}"), style="bold cyan"))
 
 
 def farthest_cell(found: Sweep) -> SweepCell | None:
-    """The cell with the largest safe max_tokens; None where none is certified, or the sweep is not done."""
-    limited = [each for each in found.cells if each.safe_max_tokens is not None]
+    """The cell that is certified farthest, with a safe max_tokens or without need of one; None where there is
+    none, or the sweep is not done."""
+    usable = [each for each in found.cells if each.safe_max_tokens is not None or each.needs_no_cap]
     if not found.complete or (found.control is not None and not found.control.confirms):
         return None
-    return max(limited, key=lambda each: each.safe_max_tokens or 0, default=None)
+    return max(usable, key=lambda each: (*_reach(each), each.needs_no_cap), default=None)
+
+
+def _reach(cell: SweepCell) -> tuple[int, int]:
+    return cell.threshold.tokens or 0, cell.safe_max_tokens or 0
+
+
+def best_words(cell: SweepCell) -> str:
+    """What the farthest cell is, up to where it is certified, and how to send its setting."""
+    certified = certified_sentence(cell.threshold, cell.generations)
+    if cell.needs_no_cap:
+        certified = f"no max_tokens is needed; {certified}"
+    else:
+        certified = f"the largest safe max_tokens, {format_count(cell.safe_max_tokens)}; {certified}"
+    sent = {name: cell.decoding.given()[name] for name in cell.values if name in cell.decoding.given()}
+    words = f"with {_values(cell.values)}: {certified}."
+    if not sent or "system_prompt" in sent:
+        return words
+    return f"{words} To send it, add to the body of each request: {json.dumps(sent)[1:-1]}"
+
+
+def certified_words(found: Sweep) -> str:
+    """The risk and confidence of every T; empty without a cell."""
+    words = (f"T: with {percent(t.confidence)} confidence, {risk_words(t)} by T." for t in _thresholds(found))
+    return " ".join(dict.fromkeys(words))
+
+
+def _thresholds(found: Sweep) -> list[Threshold]:
+    return [each.threshold for each in found.cells]
 
 
 def stored_words(runs: Sequence[Run], cells: int) -> str:

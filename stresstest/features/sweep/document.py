@@ -48,6 +48,7 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
             "lacking": threshold.lacking,
         },
         "safe_max_tokens": cell.safe_max_tokens,
+        "needs_no_cap": cell.needs_no_cap,
         "generations": cell.generations,
         "failed": cell.failed,
         "symptoms": dict(cell.kinds),

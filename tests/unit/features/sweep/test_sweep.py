@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from math import exp, log
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,7 +19,7 @@ from rich.console import Console
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
 from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
-from stresstest.diagnosis.cells import onset_interval, threshold_ratios
+from stresstest.diagnosis.cells import needs_no_cap, onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
 from stresstest.features.sweep.console import farthest_cell, print_sweep, ratio_words, stored_words
 from stresstest.features.sweep.document import stored_document
@@ -29,6 +30,8 @@ from stresstest.model import (
     DocumentKind,
     EndpointProfile,
     Observation,
+    PlaneVerdict,
+    RunResult,
     RunSettings,
     RunStatus,
     Subject,
@@ -39,8 +42,10 @@ from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from stresstest.store.repository import Store
 from tests.support.commands import command
+from tests.support.generations import make, make_job
 from tests.support.other_clients import other_clients
 from tests.support.simulated_servers import served
+from tests.support.stored_data import make_run
 
 LOOPS = """
 name = "loops"
@@ -105,6 +110,64 @@ def test_the_next_command_names_the_cell_that_reaches_farthest() -> None:
     assert best.run_id == "b"
     assert farthest_cell(Sweep(cells, complete=False)) is None
     assert farthest_cell(Sweep(cells[:1])) is None
+
+
+def test_a_setting_that_needs_no_cap_is_the_best_where_it_reaches_farther() -> None:
+    """The next command named the cell whose answers loop, since the one that helped has no limit to print."""
+    looping = replace(
+        cell("1.0", 32, "loop"),
+        run_id="loops",
+        safe_max_tokens=533,
+        threshold=Threshold(0.1, 0.9, 593, 38, 1, 0.1, certified=True),
+    )
+    healthy = replace(
+        cell("1.2", 0, ""),
+        run_id="heals",
+        decoding=Decoding(temperature=0.7, repetition_penalty=1.2),
+        needs_no_cap=True,
+        threshold=Threshold(
+            0.1, 0.9, 1955, 24, 0, 0.09, certified=True, censored_at=1955, withheld="a cap would cut most"
+        ),
+    )
+    found = Sweep((looping, healthy))
+    best = farthest_cell(found)
+    assert best is not None
+    assert best.run_id == "heals"
+    out = io.StringIO()
+    print_sweep(Console(file=out, width=400), found)
+    assert (
+        "→ with repetition_penalty 1.2: no max_tokens is needed; certified up to T ≥ 1,955 tokens: with 90 % "
+        "confidence, at most 10 % of answers degenerate by then (none of 24 in the sample, not counting "
+        "healthy answers that ended or were cut sooner). To send it, add to the body of each request: "
+        '"repetition_penalty": 1.2'
+    ) in out.getvalue()
+    assert "T: with 90 % confidence, at most 10 % of answers degenerate by T." in out.getvalue()
+    short = replace(healthy, threshold=replace(healthy.threshold, tokens=120, censored_at=120))
+    best = farthest_cell(Sweep((looping, short)))
+    assert best is not None
+    assert best.run_id == "loops", "answers that end early are no reason to give up long ones"
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        pytest.param({}, True, id="the answers end by themselves"),
+        pytest.param({"overruled_by": "r2"}, False, id="another run speaks against it"),
+        pytest.param({"distinct_prompts": 1}, False, id="one prompt"),
+        pytest.param({"threshold": Threshold(0.1, 0.9, 400, 38, certified=True)}, False, id="a limit"),
+    ],
+)
+def test_no_cap_is_needed_only_where_answers_end_in_health(changes: dict[str, Any], needs: bool) -> None:
+    """A cap may be withheld because nothing is known, too: then no setting is said to do without one."""
+    withheld = Threshold(
+        0.1, 0.9, 400, 38, 0, 0.06, certified=True, censored_at=400, withheld="a cap would cut most"
+    )
+    answers = tuple(make(make_job(index=i), 450, finish="stop") for i in range(38))
+    run = make_run("r1")
+    found = RunResult(run, withheld, None, PlaneVerdict(None, None, "x"), answers, distinct_prompts=38)
+    assert needs_no_cap(replace(found, **changes)) is needs
+    failing = tuple(make(make_job(index=i), 450, 300 if i < 6 else None) for i in range(38))
+    assert not needs_no_cap(replace(found, generations=failing))
 
 
 def test_a_sweep_answers_with_the_smallest_value_and_what_more_breaks() -> None:
