@@ -276,7 +276,7 @@ def read_recorded(
         broken = 0 < found.damaged == found.malformed
         raise InconclusiveError(
             f"No answer to check in {_file_names(files)}.",
-            hint="Each line must be one whole JSON object: write the log as JSON Lines."
+            hint="An answer must be a whole JSON object: write the log as JSON Lines, one a line."
             if broken
             else "Map your own layout with --field response=path.to.text",
         )

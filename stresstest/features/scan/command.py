@@ -273,7 +273,7 @@ def _tell_nothing(result: ScanResult) -> None:
     readable = result.damaged > result.malformed
     hint = " Map your own layout with --field response=path.to.text" if readable else ""
     if result.damaged and not readable:
-        hint = " Each line must be one whole JSON object: write the log as JSON Lines."
+        hint = " An answer must be a whole JSON object: write the log as JSON Lines, one a line."
     sys.stderr.write(f"stresstest: these files contain no answer to scan.{damage}{hint}\n")
     if readable:
         sys.stderr.write(f"  The text of a plain record is expected under {', '.join(TEXT_KEYS)}.\n")

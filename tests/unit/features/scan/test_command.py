@@ -102,7 +102,7 @@ TOOL_CALL = {"role": "assistant", "tool_calls": [{}]}
     [
         pytest.param(None, (), 2, "a.jsonl", id="no file"),
         pytest.param("", (), 4, "", id="an empty file"),
-        pytest.param("nonsense\n", (), 2, "one whole JSON object", id="damaged"),
+        pytest.param("nonsense\n", (), 2, "must be a whole JSON object", id="damaged"),
         pytest.param("nonsense\n", ("--strict",), 2, "a.jsonl:1:", id="damaged and strict"),
         pytest.param('{"text": "x"}\n', ("--field", "respons=a"), 2, "'response'", id="misspelt field"),
         pytest.param('{"answer": "x"}\n', (), 2, " answer\n", id="unknown layout"),
