@@ -283,7 +283,7 @@ def _place(values: Sequence[float], words: str) -> str:
 
 
 def _test_words(run_id: str, untestable: str | None) -> str:
-    return f"{UNTESTABLE}{untestable}" if untestable else f"{TO_TEST}: stresstest diagnose {run_id}"
+    return f"{UNTESTABLE}{untestable}." if untestable else f"{TO_TEST}: stresstest diagnose {run_id}"
 
 
 def _advice(

@@ -46,6 +46,6 @@ def more_prompts_words(prompts: int, needed: int, answers: Sequence[GenerationRe
     """That the prompts of a run are too few, and how many would do at the share of answers that fail."""
     whole = [each for each in answers if not is_lost(each)]
     failing = sum(each.verdict.onset is not None for each in whole)
-    many = f", about {ceil(needed * len(whole) / failing):,} if as large a share fails" if failing else ""
+    many = f" (about {ceil(needed * len(whole) / failing):,} if as large a share fails)" if failing else ""
     number = "only 1 prompt" if prompts == 1 else f"only {prompts} prompts"
     return f"the run has {number} in all: measure again with more{many}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stresstest.diagnosis.planes import TO_TEST
+from stresstest.diagnosis.planes import TO_TEST, UNTESTABLE
 from stresstest.model import CauseLink, Diagnosis, RunResult
 from stresstest.render.diagnosis import ARM_COLUMNS, arm_row, cost_line, link_details
 from stresstest.render.markdown import bullet_list, escape_inline, markdown_table
@@ -43,7 +43,7 @@ def print_diagnosis(
     if program is None:
         return
     # What is lacking stands above; to name this command again, without it, would lead in a circle.
-    lines = [line for line in what_to_do(result) if not (line.startswith(TO_TEST) and " diagnose " in line)]
+    lines = [line for line in what_to_do(result) if not _asks_for_diagnosis(line)]
     advice = [Text(f"→ {sanitize(line)}", style="cyan") for line in lines]
     body = Group(Text(sanitize(chain), style="bold"), *advice)
     console.print(Panel(body, title=title, border_style="green" if good else "yellow"))
@@ -90,3 +90,8 @@ def diagnosis_markdown(found: Diagnosis) -> str:
     if found.chain:
         parts.append(escape_inline(cost_line(found)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _asks_for_diagnosis(line: str) -> bool:
+    """Whether a line of advice is on testing the cause: a diagnosis has done that, or says why not."""
+    return line.startswith(UNTESTABLE) or (line.startswith(TO_TEST) and " diagnose " in line)

@@ -91,7 +91,7 @@ def best_words(cell: SweepCell) -> str:
     """What the farthest cell is, up to where it is certified, and how to send its setting."""
     certified = certified_sentence(cell.threshold, cell.generations)
     if cell.needs_no_cap:
-        certified = f"no max_tokens is needed; {certified}"
+        certified = f"answers up to T need no max_tokens, longer ones were not measured; {certified}"
     else:
         certified = f"the largest safe max_tokens, {format_count(cell.safe_max_tokens)}; {certified}"
     sent = {name: cell.decoding.given()[name] for name in cell.values if name in cell.decoding.given()}

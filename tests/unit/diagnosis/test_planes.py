@@ -257,7 +257,7 @@ def test_no_diagnosis_is_advised_that_lacks_prompts() -> None:
     failing = scattered(6, SymptomKind.LOOP)
     why = "a diagnosis needs 14 failing prompts"
     [advice] = plane_verdict(failing, Decoding(), PROFILE, "r1", untestable=why).advice
-    assert advice == "To test the cause, a diagnosis needs 14 failing prompts"
+    assert advice == "To test the cause, a diagnosis needs 14 failing prompts."
     [usual] = plane_verdict(failing, Decoding(), PROFILE, "r1").advice
     assert usual.endswith("stresstest diagnose r1")
 

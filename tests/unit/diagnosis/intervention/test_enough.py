@@ -41,7 +41,7 @@ def test_what_is_lacking_comes_with_what_to_do() -> None:
     """Two of 38 answers to two prompts fail: more answers would never be 14 failing prompts."""
     assert too_few_prompts(OWN, PROFILE, sample(2, 38, 2)) == (
         "a diagnosis needs 14 failing prompts, and the run has only 2 prompts in all: measure again with "
-        "more, about 266 if as large a share fails"
+        "more (about 266 if as large a share fails)"
     )
     healthy = too_few_prompts(OWN, PROFILE, sample(1, 38, 0))
     assert healthy is not None

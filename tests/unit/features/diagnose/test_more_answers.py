@@ -105,7 +105,7 @@ def test_prompts_that_are_too_few_whatever_is_added_are_told_at_once() -> None:
     runner = _Runner(fails=1, distinct=2)
     more, _ = _gathered(runner, _run(2, 36), 100)
     assert more.ended == (
-        "the run has only 2 prompts in all: measure again with more, about 285 if as large a share fails"
+        "the run has only 2 prompts in all: measure again with more (about 285 if as large a share fails)"
     )
     assert runner.asked == 0
     assert "--more-answers" not in more.ended

@@ -136,7 +136,8 @@ def test_a_setting_that_needs_no_cap_is_the_best_where_it_reaches_farther() -> N
     out = io.StringIO()
     print_sweep(Console(file=out, width=400), found)
     assert (
-        "→ with repetition_penalty 1.2: no max_tokens is needed; certified up to T ≥ 1,955 tokens: with 90 % "
+        "→ with repetition_penalty 1.2: answers up to T need no max_tokens, longer ones were not measured; "
+        "certified up to T ≥ 1,955 tokens: with 90 % "
         "confidence, at most 10 % of answers degenerate by then (none of 24 in the sample, not counting "
         "healthy answers that ended or were cut sooner). To send it, add to the body of each request: "
         '"repetition_penalty": 1.2'
