@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from stresstest.diagnosis import plane_verdict
+from stresstest.diagnosis.intervention.enough import too_few_prompts
 from stresstest.model import (
     Decoding,
     EndpointProfile,
@@ -304,3 +306,18 @@ def test_flags_are_offered_only_where_there_is_a_limit() -> None:
     print_run(Console(file=out, width=100), replace(result(), safe_max_tokens=None))
     assert "stresstest report" in out.getvalue()
     assert "recommend" not in out.getvalue()
+
+
+@pytest.mark.parametrize(("prompts", "offered"), [(2, False), (38, True)])
+def test_a_diagnosis_is_offered_only_where_the_prompts_are_enough(prompts: int, offered: bool) -> None:
+    """The next command of a run with two prompts was a diagnosis that could not decide."""
+    found = result()
+    settings = replace(found.run.settings, prompts_file="own.jsonl")
+    jobs = [Job(Phase.CERTIFY, 1, i, 4, i % prompts, i, 64) for i in range(38)]
+    answers = [replace(generation(i, "a b c d", 3 if i < 2 else None), job=job) for i, job in enumerate(jobs)]
+    lacking = too_few_prompts(settings, found.run.profile, answers)
+    verdict = plane_verdict(answers, settings.decoding, found.run.profile, "r1", untestable=lacking)
+    out = io.StringIO()
+    print_run(Console(file=out, width=200), replace(found, verdict=verdict), program="stresstest")
+    assert ("stresstest diagnose r1" in out.getvalue()) is offered
+    assert ("the run has only 2 prompts in all" in out.getvalue()) is not offered

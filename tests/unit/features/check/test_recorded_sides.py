@@ -338,3 +338,16 @@ def test_a_pass_against_other_recorded_outputs_lifts_no_refusal(tmp_path: Path) 
 
     assert judged("good.jsonl", "regression") == judged("bad.jsonl", "pass") == {"bad"}
     assert judged("good.jsonl", "pass") == set()
+
+
+def test_lines_that_are_no_json_are_not_asked_for_a_layout(tmp_path: Path, base: str) -> None:
+    """--field maps the keys of records; what is no JSON has none."""
+    for text, hint in (
+        ("nonsense\n", "must be a whole JSON object"),
+        ('{"foo": "x"}\n', "--field response="),
+    ):
+        broken = tmp_path / "broken.jsonl"
+        broken.write_text(text, encoding="utf-8")
+        code, _, err = check(tmp_path, base, str(broken))
+        assert code == ExitCode.INCONCLUSIVE
+        assert hint in err
