@@ -243,7 +243,6 @@ def test_a_line_of_many_numbers_is_refused(tmp_path: Path) -> None:
     assert len(load_prompts(str(path)).prompts) == 1
 
 
-
 @pytest.mark.parametrize("nested", [False, True], ids=["field", "extra_body"])
 @pytest.mark.parametrize(
     ("parameter", "words"),
