@@ -46,8 +46,8 @@ def later_failures(
         if p_per_token is None or p_per_token / 2 > LATER_LEVEL or not earlier:
             return None, (
                 f"After T, {counts}): longer answers have more room to fail, and as far as both reach, they "
-                f"do not clearly fail more often. To compare answers of one length, measure the candidate "
-                f"with --measure."
+                f"do not clearly fail more often. To compare beyond T, ask both for the same length "
+                f"(--horizon)."
             )
         counts += f"; per token, log-rank p = {p_per_token:.1g})"
     return (
