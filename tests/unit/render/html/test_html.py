@@ -150,7 +150,7 @@ def test_no_line_of_the_source_is_a_command_to_a_ci_runner() -> None:
     )
 )
 def test_no_text_at_all_changes_a_tag(text: str) -> None:
-    """What holds for known attacks holds for any text: it stays text. Long ones are shortened, in a tag more."""
+    """What holds for known attacks holds for any text: it stays text. Of long ones an excerpt is shown."""
     few = (healthy(0, 40, text=text), looping(1, 30, 60, text=text, period=5), lost(2, 20, text))
     tame_few = (healthy(0, 40, text="x"), looping(1, 30, 60, text="x", period=5), lost(2, 20, "x"))
     wild = Skeleton(run_html(dossier(text, generations=few)))
