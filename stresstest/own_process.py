@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 _claimed: list[bool] = []
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -18,6 +19,22 @@ def claim_process() -> None:
 
 def is_own_process() -> bool:
     return bool(_claimed)
+
+
+@contextmanager
+def outside_folder() -> Iterator[None]:
+    """The current folder is the root meanwhile: matplotlib reads settings, which are partly code, from the
+    current one, and Ray lets its workers import from it."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # a folder that is gone holds nothing
+        yield
+        return
+    os.chdir(here.anchor)
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stresstest.errors import StresstestError, UsageError
+from stresstest.own_process import outside_folder
 from stresstest.scanning.parts import (
     PartWork,
     clear_drafts,
@@ -76,7 +77,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
     # Without an address Ray would join whatever cluster was last started on this machine.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
+        with outside_folder():
+            ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"The Ray cluster at {address} cannot be reached: {error}") from None
     try:
@@ -87,8 +89,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int, Any]]:
     """(number of the work, result) as they end; what fails is told when everything else is done."""
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(step)
-    running = {remote.remote(work): n for n, work in enumerate(works)}
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_in_folder)
+    running = {remote.remote(str(Path.cwd()), step, work): n for n, work in enumerate(works)}
     failed: list[str] = []
     while running:
         ended, _ = ray.wait(list(running), num_returns=1)
@@ -103,6 +105,13 @@ def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int
             f"{len(failed)} of {len(works)} files could not be judged. {'; '.join(sorted(failed)[:5])}",
             hint="What is finished is kept; the same command judges only the rest.",
         )
+
+
+def _in_folder(folder: str, step: _Step, work: PartWork) -> Any:
+    """The step in the folder of the command, as its paths may be relative. A node may have no such folder."""
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    return step(work)
 
 
 def _size(work: PartWork) -> int:

@@ -21,6 +21,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
 from stresstest.errors import StoreError
+from stresstest.store.journals import refuse_super_journal
 from stresstest.store.location import Address, locate, require_folder
 from stresstest.store.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
@@ -43,6 +44,8 @@ def open_engine(url: str | None) -> tuple[Engine, Address]:
     """An engine on a store whose schema is current. Raises UsageError, StoreError."""
     address = locate(url)
     require_folder(address)
+    if address.path is not None:
+        refuse_super_journal(address.path)
     with translate_errors(address, "opening it"):
         engine = _engine(address)
         try:

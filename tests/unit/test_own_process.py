@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stresstest.features.demo.command import simulator
-from stresstest.own_process import safe_path
+from stresstest.own_process import outside_folder, safe_path
 
 _SCRIPT = (
     "import sys\nfrom stresstest.cli.app import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
@@ -57,3 +58,40 @@ def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     with safe_path():
         pass
     assert os.environ["PYTHONSAFEPATH"] == "x"
+
+
+def test_what_is_imported_reads_no_settings_of_the_folder(tmp_path: Path) -> None:
+    """matplotlib reads `matplotlibrc` of the current folder before the user's own, and up to 3.10 ran code in
+    it: a cloned folder could bring one, or a link to a file without an end."""
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 77\n", "utf-8")
+    imported = (
+        "import matplotlib as mpl",
+        "from stresstest.features.cost.pictures import import_matplotlib\nmpl = import_matplotlib()",
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", f"{each}\nprint(mpl.rcParams['lines.linewidth'])"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for each in imported
+    ]
+    assert found[0] == "77.0", "or matplotlib has changed, and nothing is tested here"
+    assert found[1] != "77.0"
+
+
+def test_the_folder_is_the_same_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an error, and where the folder is gone."""
+    monkeypatch.chdir(tmp_path)
+    with suppress(KeyError), outside_folder():
+        assert Path.cwd() == Path(tmp_path.anchor)
+        raise KeyError
+    assert Path.cwd() == tmp_path
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with outside_folder():
+        pass

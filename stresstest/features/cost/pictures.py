@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from stresstest.economics.timeline import group_spans_by_batch, loop_interval
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, CostArm, RequestSpan
+from stresstest.own_process import outside_folder
 from stresstest.render.text import duration, single_line, subject_name
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def require_picture_support(path: str) -> Path:
 def write_picture(cost: Cost, path: Path) -> None:
     """Draw the timeline above, the healthy durations below. Raises UsageError when the file cannot be written
     or there is no request."""
-    import matplotlib as mpl
-
+    mpl = import_matplotlib()
     shown = first_batch(cost.spans)
     if not shown:
         raise UsageError("No request to draw.")
@@ -75,6 +75,13 @@ def write_picture(cost: Cost, path: Path) -> None:
             figure.savefig(path, dpi=144, metadata=_metadata(path))
         except OSError as error:
             raise UsageError(f"--picture {path} cannot be written: {error.strerror or error}.") from None
+
+
+def import_matplotlib() -> Any:
+    """The library, with none of the settings that the current folder may hold: they are partly code."""
+    with outside_folder():
+        import matplotlib as mpl
+    return mpl
 
 
 def first_batch(spans: Sequence[RequestSpan]) -> list[RequestSpan]:

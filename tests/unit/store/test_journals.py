@@ -1,0 +1,56 @@
+"""A store that came with somebody else's folder deletes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stresstest.errors import StoreError
+from stresstest.store import open_store
+from stresstest.store.claim import _locked_file
+
+MAGIC = bytes.fromhex("d9d505f920a163d7")
+
+
+def with_journal(path: Path, victim: bytes) -> Path:
+    """A SQLite file with a hot journal that names `victim` as its super-journal, unless it is empty."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t(a)")
+        connection.execute("DROP TABLE t")
+        connection.commit()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    head = MAGIC + struct.pack(">IIIII", 0, 12345, pages, 512, size)
+    named = struct.pack(">I", 0x40000000 // size + 1) + victim
+    named += struct.pack(">II", len(victim), sum(victim) & 0xFFFFFFFF) + MAGIC
+    Path(f"{path}-journal").write_bytes(head.ljust(512, b"\0") + (named if victim else b""))
+    return path
+
+
+def test_a_journal_names_no_file_that_is_then_deleted(tmp_path: Path) -> None:
+    """SQLite deletes what the journal of a cloned folder's store names: any file of the user's. The same beside
+    a run's lock, and through a link."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine", "utf-8")
+    store = with_journal(tmp_path / "gate.sqlite3", str(victim).encode())
+    linked = tmp_path / "linked.sqlite3"
+    linked.symlink_to(store)
+    for path in (store, linked):
+        with pytest.raises(StoreError, match="names another file, which SQLite would delete"):
+            open_store(str(path))
+    with (
+        pytest.raises(StoreError, match="names another file"),
+        _locked_file(with_journal(tmp_path / "a.lock", str(victim).encode()), "run"),
+    ):
+        pass
+    assert victim.read_text("utf-8") == "mine"
+
+
+def test_the_journal_of_a_program_that_was_killed_is_rolled_back(tmp_path: Path) -> None:
+    """Without another file's name it is SQLite's own business."""
+    with open_store(str(with_journal(tmp_path / "s.sqlite3", b""))) as store:
+        assert store.runs() == []
