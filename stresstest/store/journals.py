@@ -1,7 +1,8 @@
 """Rollback journals that somebody has put beside a SQLite file.
 
 SQLite rolls a journal that it finds back, and deletes the file that it names as its super-journal (file
-format, section 3), whatever that is. Only a transaction over several databases has one, and stresstest makes none.
+format, section 3), whatever that is. Only a transaction over several databases has one, and stresstest makes
+none.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def with_journal(path: Path, victim: bytes) -> Path:
 
 
 def test_a_journal_names_no_file_that_is_then_deleted(tmp_path: Path) -> None:
-    """SQLite deletes what the journal of a cloned folder's store names: any file of the user's. The same beside
-    a run's lock, and through a link."""
+    """SQLite deletes what the journal of a cloned folder's store names: any file of the user's. The same
+    beside a run's lock, and through a link."""
     victim = tmp_path / "victim.txt"
     victim.write_text("mine", "utf-8")
     store = with_journal(tmp_path / "gate.sqlite3", str(victim).encode())
