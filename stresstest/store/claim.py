@@ -23,8 +23,8 @@ from sqlalchemy.exc import DBAPIError
 from stresstest.errors import StoreError
 from stresstest.output_file import refuse_link
 from stresstest.store.engine import connect
-from stresstest.store.journals import refuse_super_journal
 from stresstest.store.location import Address
+from stresstest.store.side_files import refuse_planted_files
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -59,7 +59,7 @@ def _nothing() -> None:
 @contextmanager
 def _locked_file(path: Path, run_id: str) -> Iterator[None]:
     refuse_link(path)  # SQLite would make a file wherever it leads
-    refuse_super_journal(path)
+    refuse_planted_files(path)
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN EXCLUSIVE")

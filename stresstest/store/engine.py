@@ -21,8 +21,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
 from stresstest.errors import StoreError
-from stresstest.store.journals import refuse_super_journal
 from stresstest.store.location import Address, locate, require_folder
+from stresstest.store.side_files import refuse_planted_files
 from stresstest.store.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_engine(url: str | None) -> tuple[Engine, Address]:
     address = locate(url)
     require_folder(address)
     if address.path is not None:
-        refuse_super_journal(address.path)
+        refuse_planted_files(address.path)
     with translate_errors(address, "opening it"):
         engine = _engine(address)
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -54,3 +56,20 @@ def test_the_journal_of_a_program_that_was_killed_is_rolled_back(tmp_path: Path)
     """Without another file's name it is SQLite's own business."""
     with open_store(str(with_journal(tmp_path / "s.sqlite3", b""))) as store:
         assert store.runs() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+def test_a_pipe_or_a_link_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, suffix: str) -> None:
+    """SQLite opened the pipe and waited for ever, also after Ctrl-C."""
+    store = tmp_path / "s.sqlite3"
+    beside = Path(f"{store}{suffix}")
+    os.mkfifo(beside)
+    with pytest.raises(StoreError, match="it is no ordinary file"):
+        open_store(str(store))
+    if suffix:
+        beside.unlink()
+        beside.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(StoreError, match="is no ordinary file"):
+            open_store(str(store))
+        assert not (tmp_path / "elsewhere").exists()

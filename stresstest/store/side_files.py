@@ -1,0 +1,43 @@
+"""Files that somebody has put beside a SQLite file, where SQLite looks for its own.
+
+A pipe keeps it waiting for ever, and a link leads it to write elsewhere. A journal is rolled back, and the
+file that it names as its super-journal (file format, section 3) is deleted, whatever that is. Only a
+transaction over several databases has one, and stresstest makes none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from stresstest.errors import StoreError
+
+_SUFFIXES = ("-journal", "-wal", "-shm")
+_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""At the end of a journal that names a super-journal."""
+_HINT = "Nothing was opened. If this folder came from somebody else, do not trust its store."
+
+
+def refuse_planted_files(path: Path) -> None:
+    """Raise StoreError where a SQLite file, or one beside it, is not of SQLite's making."""
+    real = path.resolve()
+    if real.exists() and not real.is_file():
+        raise StoreError(f"{path} cannot be opened: it is no ordinary file.", hint=_HINT)
+    for beside in {Path(f"{name}{suffix}") for name in (path, real) for suffix in _SUFFIXES}:
+        with suppress(OSError):
+            if not stat.S_ISREG(beside.lstat().st_mode):
+                raise StoreError(f"{beside} cannot be opened: it is no ordinary file.", hint=_HINT)
+        if beside.name.endswith("-journal") and _last_bytes(beside) == _MAGIC:
+            raise StoreError(
+                f"{beside} names another file, which SQLite would delete: stresstest writes no such journal.",
+                hint=_HINT,
+            )
+
+
+def _last_bytes(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(-len(_MAGIC), os.SEEK_END)
+        return file.read(len(_MAGIC))
+    return b""
