@@ -18,6 +18,7 @@ from stresstest.detectors.identification.names import require_language
 from stresstest.records.formats.asked import PROMPT_KEYS
 from stresstest.records.formats.bodies.calls import message_arguments
 from stresstest.records.formats.bodies.reasoning import find_reasoning
+from stresstest.render.text import single_line
 
 FINISH_REASON = "length"
 """Of a choice that is ended here, as the guard writes it: LiteLLM makes a clean ``stop`` of vLLM's
@@ -106,7 +107,7 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
     def _tell(verdict: Verdict, request_data: dict[str, Any]) -> None:
         _log.warning(
             "degenerate answer: model=%s symptom=%s onset_char=%s alarm_char=%s",
-            request_data.get("model"),
+            single_line(str(request_data.get("model"))),  # a client's word
             verdict.symptom,
             verdict.onset_char,
             verdict.alarm_char,
