@@ -34,15 +34,17 @@ class InlineRay:
     def __init__(self) -> None:
         self.exceptions = SimpleNamespace(RayError=TaskError)
         self.closed = 0
+        self.begun_in: Path | None = None
 
     def init(self, **_options: object) -> None:
         print("what happens to workers")
+        self.begun_in = Path.cwd()
 
     def shutdown(self) -> None:
         self.closed += 1
 
-    def remote(self, **_options: object) -> Callable[[Callable[[Any], Any]], Any]:
-        return lambda step: SimpleNamespace(remote=lambda work: lambda: step(work))
+    def remote(self, **_options: object) -> Callable[[Callable[..., Any]], Any]:
+        return lambda step: SimpleNamespace(remote=lambda *given: lambda: step(*given))
 
     def wait(self, waiting: Sequence[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
         return list(waiting[-num_returns:]), list(waiting[:-num_returns])
@@ -72,13 +74,15 @@ def settings(tmp_path: Path) -> ScanSettings:
 def test_tasks_say_what_one_machine_says(
     inline: InlineRay, settings: ScanSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same result; the cluster is left again, and nothing of Ray's gets into what is printed."""
+    """The same result; the cluster is left again, and nothing of Ray's gets into what is printed. Its workers
+    import from the folder that Ray is started in, and a clone may hold any module: that is the root."""
     alone = scan(replace(settings, out=None), Heard())
     heard = Heard()
     together = scan_on_ray(None, settings, heard)
     assert replace(together, seconds=alone.seconds) == alone
     assert heard.done[-1] == sum(Path(name).stat().st_size for name in settings.files)
     assert inline.closed == 1
+    assert inline.begun_in == Path(Path.cwd().anchor) != Path.cwd()
     assert capsys.readouterr().out == ""
 
 

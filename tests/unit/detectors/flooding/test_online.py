@@ -110,6 +110,26 @@ def test_a_dozen_words_in_any_order_are_a_flood_whoever_reads_them(
     assert online.symptoms() or count < 160
 
 
+_FAREWELLS = [
+    "Thank you!", "Have a great day!", "Take care!", "Stay safe.", "Best wishes.", "You are welcome!",
+    "I hope this helps.", "Let me know.", "Cheers!", "Goodbye for now.", "Looking forward to it.",
+    "Please reach out.", "Any questions?", "Just ask.", "All the best!", "Be kind.", "Keep it up!",
+]  # fmt: skip
+
+
+@given(st.integers(0, 300), st.integers(8, 17), st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_stock_phrases_in_any_order_are_a_flood(before: int, different: int, seed: int) -> None:
+    """A model that cannot end takes leave for ever. Two or three words hold no four that recur, and there are
+    too many for a smaller window: T was four times the truth."""
+    rng = random.Random(seed)
+    healthy = prose(before, seed)
+    text = f"{healthy} {' '.join(rng.choices(_FAREWELLS[:different], k=800))}"
+    found = watch_both(text).symptoms()
+    assert found
+    assert abs(found[0].onset - len(text_tokens(healthy))) <= 90
+
+
 def test_a_list_of_labels_is_no_flood() -> None:
     """Who classifies a hundred and fifty rows writes a handful of words, one a line."""
     rng = random.Random(3)
