@@ -75,7 +75,7 @@ class FewWords:
             if allowed is None:
                 self._again = n + _RECHECK_WORDS
                 return
-            own = frozenset(text for text, count in Counter(w.text for w in words).items() if count >= _OWN)
+            own = _own(words)
             begun = words[flood_start(words, own) :]
             self.current = FloodRun(own, begun[0].position, position, position, len(begun), allowed)
             self._report(self.current)
@@ -85,15 +85,24 @@ class FewWords:
             flood.requested_count, flood.alarm = 0, flood.last
             self.found.append(flood)
 
-    def open_from(self, tail: Sequence[WindowWord], judge: Judge) -> int | None:
-        """First token of a stretch that may yet be a flood. tail: the last words, as many as the bound's."""
+    def open_from(self, last: Callable[[int], Sequence[WindowWord]], judge: Judge) -> int | None:
+        """First token of a stretch that may yet be a flood. last: so many of the last words."""
         if self.current is not None:
             return self.current.onset if self.current.requested_count else None
+        tail = last(self.bound.tail)
         few = frozenset(word.text for word in tail)
         if len(tail) < self.bound.tail or len(few) > self.bound.tail_different:
             return None
         allowed = judge(tail, few)
-        return None if allowed is None or 2 * len(tail) < allowed else tail[0].position
+        if allowed is None or 2 * len(tail) < allowed:
+            return None
+        # The tail tells that there is one; it may have begun before.
+        words = last(self.bound.words)
+        return min(words[flood_start(words, _own(tail))].position, tail[0].position)
+
+
+def _own(words: Sequence[WindowWord]) -> frozenset[str]:
+    return frozenset(text for text, count in Counter(w.text for w in words).items() if count >= _OWN)
 
 
 class WordWindow:

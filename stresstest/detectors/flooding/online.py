@@ -152,7 +152,7 @@ class FloodingDetector:
     def open_from(self) -> int | None:
         """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
         followed = self._few if self._current is None else ()
-        few = (each.open_from(self._last_words(each.bound.tail), self._allowed_words) for each, _ in followed)
+        few = (each.open_from(self._last_words, self._allowed_words) for each, _ in followed)
         others = (self._signs, self._tags, self._stutter, self._end)
         starts = (self._open_words, *(each.open_from for each in others), *few)
         return min((start for start in starts if start is not None), default=None)
