@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_ASKING = ("\nUser:", "\nHuman:", "\nCustomer:", "\nClient:", "\nStudent:")
 _TEMPLATES = (
     ("<|im_start|>assistant", ("<|im_end|>", "<|im_start|>")),
     ("<|start_header_id|>assistant<|end_header_id|>", ("<|eot_id|>", "<|start_header_id|>")),
@@ -21,9 +22,11 @@ _TEMPLATES = (
     ("[|assistant|]", ("[|endofturn|]", "[|user|]")),
     ("ASSISTANT:", ("USER:", "</s>")),
     ("Assistant:", ("User:", "Human:")),
+    ("\nAI:", ("\nHuman:", "\nUser:")),
+    *((f"\n{name}:", _ASKING) for name in ("Assistant", "Bot", "Chatbot", "Agent", "Model")),
 )
 """What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
-DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names."""
+DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain's."""
 
 
 _SYSTEMS = (

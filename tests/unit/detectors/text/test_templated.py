@@ -21,6 +21,9 @@ TURNS = {
     "Granite": "<|start_of_role|>user<|end_of_role|>Ask<|end_of_text|>\n<|start_of_role|>assistant"
     "<|end_of_role|>SAID<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>More<|end_of_text|>",
     "plain names": "User: Ask\nAssistant: SAID\nUser: More\nAssistant:",
+    "LangChain": "Current conversation:\nHuman: Ask\nAI: SAID\nHuman: More\nAI:",
+    "a shop's bot": "Customer: Ask\nBot: SAID\nCustomer: More\nBot:",
+    "a shop's assistant": "Customer: Ask\nAssistant: SAID\nCustomer: More\nAssistant:",
     "Alpaca": "### Instruction:\nAsk\n\n### Response:\nSAID\n\n### Instruction:\nMore\n\n### Response:\n",
 }
 
@@ -37,5 +40,11 @@ def test_the_models_own_turns_are_not_asked_for(template: str) -> None:
 
 def test_another_text_has_no_turns() -> None:
     """A prompt may quote one mark of a template."""
-    for text in ("", "Tell me of the sea.", "What does <|im_start|>assistant stand for?", "ASSISTANT: hello"):
+    for text in (
+        "",
+        "Tell me of the sea.",
+        "What does <|im_start|>assistant stand for?",
+        "ASSISTANT: hello",
+        "Write as\nAI: hi",
+    ):
         assert without_model_turns(text) is None
