@@ -26,7 +26,7 @@ _TEMPLATES = (
     *((f"\n{name}:", _ASKING) for name in ("Assistant", "Bot", "Chatbot", "Agent", "Model")),
 )
 """What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
-DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain's."""
+DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain."""
 
 
 _SYSTEMS = (
