@@ -66,12 +66,12 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
     settings, found = run.settings, find_diagnosis(store, run)
     found = None if found is None else diagnosis_beside_others(store, found, settings.subject)
-    certifying = certifying_sample(generations)
-    done = run.status is RunStatus.DONE
-    untestable = too_few_prompts(settings, run.profile, certifying) if done else None
+    untestable = None
+    if run.status is RunStatus.DONE:
+        untestable = too_few_prompts(settings, run.profile, certifying_sample(generations))
     observed = plane_verdict(generations, settings.decoding, run.profile, run.id, untestable=untestable)
     generations = apply_confirmed_plane(generations, found, run)
-    certifying = certifying_sample(generations)  # with the planes
+    certifying = certifying_sample(generations)
     threshold = certified_threshold(
         certifying,
         RIGORS[settings.rigor],

@@ -109,6 +109,10 @@ class ServiceFailure:
     retry_after: float | None = None
 
 
+UNSEEN = "not measured"
+"""The stance of what was not seen: it stands below the evidence for and against."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One observed fact, for or against a plane.
@@ -131,7 +135,7 @@ class Evidence:
     def stance(self) -> str:
         """ "for", "against", or "not measured": nothing was seen of the system, which speaks for nobody."""
         if self.plane is Plane.SYSTEM and not self.supports and self.value is None:
-            return "not measured"
+            return UNSEEN
         return "for" if self.supports else "against"
 
 

@@ -152,6 +152,11 @@ class UnreadableError(ValueError):
     """This line holds no answer; ``str(error)`` is the reason for :class:`DamagedLine`."""
 
 
+JSON_LINES_HINT = "An answer must be a whole JSON object: write the log as JSON Lines, one a line."
+LAYOUT_HINT = "Map your own layout with --field response=path.to.text"
+"""What helps where no line is a record of any layout, and where none is of a known one."""
+
+
 class MalformedError(UnreadableError):
     """This line is no record of any layout: no JSON, no UTF-8, no object."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stresstest.clock import format_time
 from stresstest.diagnosis.planes import UNTESTABLE
 from stresstest.model import Basis, RunResult, RunStatus
+from stresstest.model.generation import UNSEEN
 from stresstest.model.percent import percent
 from stresstest.render.glyphs import Glyphs, glyphs_for
 from stresstest.render.sentences import (
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-_UNSEEN = "not measured"
-"""The stance of what was not seen: it stands below the evidence for and against."""
 _SHOWN = 400
 """Maximum characters shown on either side of an onset."""
 _WIDEST = 110
@@ -220,14 +219,14 @@ def _print_evidence(console: Console, result: RunResult) -> None:
     rows = [
         (each.stance, str(each.plane), f"{each.fact} [{each.source}]")
         for each in result.verdict.evidence
-        if each.stance != _UNSEEN
+        if each.stance != UNSEEN
     ]
     rows += [
-        (NOT_MEASURED, _UNSEEN, f"{each.fact} [{each.source}]")
+        (NOT_MEASURED, UNSEEN, f"{each.fact} [{each.source}]")
         for each in result.verdict.evidence
-        if each.stance == _UNSEEN
+        if each.stance == UNSEEN
     ]
-    rows += [(NOT_MEASURED, _UNSEEN, f"{m.what}: {m.cost}") for m in result.run.profile.missing]
+    rows += [(NOT_MEASURED, UNSEEN, f"{m.what}: {m.cost}") for m in result.run.profile.missing]
     if not rows:
         return
     grid = Table.grid(padding=(0, 2, 0, 0))

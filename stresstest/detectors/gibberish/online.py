@@ -293,11 +293,11 @@ class GibberishDetector:
             to.place = _UnitPosition(start, text, unit)
         value += evidence
         to.value = max(0.0, value)
-        if value >= self._bound(to):
+        if value >= to.bound and value >= self._bound(to):  # the bound in code is never the lower one
             self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
 
     def _count_broken(self, start: int, text: str, *, in_code: bool) -> None:
-        broken = [(match.start(), 1.0) for match in _MOJIBAKE.finditer(text)]
+        broken = [] if text.isascii() else [(match.start(), 1.0) for match in _MOJIBAKE.finditer(text)]
         broken += [
             (match.start(), _UNUSED_WEIGHT)
             for match in _UNUSED.finditer(text)

@@ -132,8 +132,9 @@ def _is_sentence(text: str) -> bool:
 
 def _closes_elements(text: str) -> bool:
     """Whether a period is closing tags, wherever in them it begins."""
-    first = (text + text).find("</")
-    return first >= 0 and _CLOSING_TAGS.fullmatch((text + text)[first : first + len(text)]) is not None
+    twice = text + text
+    first = twice.find("</")
+    return first >= 0 and _CLOSING_TAGS.fullmatch(twice, first, first + len(text)) is not None
 
 
 def is_one_word(text: str) -> bool:

@@ -28,6 +28,7 @@ from stresstest.model import (
 from stresstest.model.percent import percent
 from stresstest.model.result import MOST_HEALTHY_CUT
 from stresstest.model.tokens import Token
+from stresstest.records.record import JSON_LINES_HINT, LAYOUT_HINT
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.pool import default_workers, detect_chunks
 from stresstest.scanning.position_scale import require_tokenizer
@@ -276,9 +277,7 @@ def read_recorded(
         broken = 0 < found.damaged == found.malformed
         raise InconclusiveError(
             f"No answer to check in {_file_names(files)}.",
-            hint="An answer must be a whole JSON object: write the log as JSON Lines, one a line."
-            if broken
-            else "Map your own layout with --field response=path.to.text",
+            hint=JSON_LINES_HINT if broken else LAYOUT_HINT,
         )
     return found
 

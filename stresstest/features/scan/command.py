@@ -260,6 +260,7 @@ def _tell_nothing(result: ScanResult) -> None:
     """Say on stderr that there was no answer to judge, and why."""
     from stresstest.features.scan.notes import count_answers, left_out_lines
     from stresstest.records.formats.plain import TEXT_KEYS
+    from stresstest.records.record import JSON_LINES_HINT, LAYOUT_HINT
 
     lines = "1 line is" if result.damaged == 1 else f"{result.damaged:,} lines are"
     named = len(result.damaged_examples)
@@ -271,9 +272,7 @@ def _tell_nothing(result: ScanResult) -> None:
     if result.left_out:
         damage = f" {left_out_lines(result)}.{damage}"
     readable = result.damaged > result.malformed
-    hint = " Map your own layout with --field response=path.to.text" if readable else ""
-    if result.damaged and not readable:
-        hint = " An answer must be a whole JSON object: write the log as JSON Lines, one a line."
+    hint = f" {LAYOUT_HINT if readable else JSON_LINES_HINT}" if result.damaged else ""
     sys.stderr.write(f"stresstest: these files contain no answer to scan.{damage}{hint}\n")
     if readable:
         sys.stderr.write(f"  The text of a plain record is expected under {', '.join(TEXT_KEYS)}.\n")
