@@ -202,6 +202,11 @@ class EventReader:
         self._event_size = 0
         self.foreign = b""
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are held of an event that has not ended."""
+        return self._tail_size + self._event_size
+
     def feed(self, data: bytes) -> list[bytes]:
         """The payloads that these bytes complete. Raises LineTooLongError."""
         if not self._tail and not self._event and data.endswith(b"\n\n"):
@@ -221,14 +226,14 @@ class EventReader:
                 self._line(line, payloads)
         if any(map(_is_too_rich, payloads)):
             raise LineTooLongError
-        if self._tail_size + self._event_size > self._most:
+        if self.unfinished > self._most:
             raise LineTooLongError
         return payloads
 
     def finish(self) -> list[bytes]:
         """The payload of a last event that lacks the terminating empty line, if any."""
         payloads: list[bytes] = []
-        tail, self._tail = b"".join(self._tail), []
+        tail, self._tail, self._tail_size = b"".join(self._tail), [], 0
         self._line(tail, payloads)
         self._line(b"", payloads)
         return payloads

@@ -110,10 +110,12 @@ class AnswerAssembly:
         Raises UnreadableAnswerError, LineTooLongError.
         """
         self._size += len(data)
-        kept = 0
+        kept = -self._events.unfinished
         if self._size > MAX_REPLY_BYTES:
             raise UnreadableAnswerError("the answer is too large to be put together")
-        for payload in self._events.feed(data):
+        payloads = self._events.feed(data)
+        kept += self._events.unfinished
+        for payload in payloads:
             if payload == b"[DONE]":
                 continue
             kept += len(payload) if _LISTS.search(payload) else max(_WORD, len(payload) - _FRAME)

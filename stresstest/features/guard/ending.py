@@ -93,6 +93,11 @@ class WholeEvents:
     def held(self) -> bytes:
         return b"".join(self._pieces)
 
+    def give_up(self, data: bytes) -> bytes:
+        """What was held, and these bytes: no event will follow."""
+        held, self._pieces, self._size = self.held, [], 0
+        return held + data
+
     def add(self, data: bytes) -> bytes:
         """What can pass now. Raises LineTooLongError."""
         if not self._pieces and data.endswith(b"\n\n"):

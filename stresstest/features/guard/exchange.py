@@ -41,7 +41,7 @@ class NoRoomError(Exception):
 
 class BodyRoom:
     """The memory that all requests and the answers that are put together share. unjudged: as much again, for
-    whole answers that wait to be judged.
+    whole answers, and events that have not ended, that wait to be judged.
 
     A request that is alone always has room.
     """

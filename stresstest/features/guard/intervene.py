@@ -103,7 +103,7 @@ class Intervention:
                 if watch.tripped is not None:
                     return watch.tripped
                 try:
-                    whole = events.add(data)
+                    whole = events.give_up(data) if watch.crowded_out else events.add(data)
                 except LineTooLongError:
                     raise endless_line() from None
                 if whole and mark is not None and (marked := _marked(whole, mark)) is not None:

@@ -20,7 +20,9 @@ from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 BATCH = 32
 """Events or words that are judged in one step, about 0.5 ms: what arrives meanwhile waits for so long."""
 MAX_PENDING = 256 * 1024
-"""Bytes of a stream that wait to be judged before its relay waits too."""
+"""Bytes of a stream that wait to be judged before its relay waits too. As much of an event that has not
+ended always has room."""
+_TOO_MUCH = "too much waits to be judged"
 _FAILED = "the guard failed to judge it"
 
 
@@ -59,7 +61,8 @@ class JudgedChoice:
 
 
 class Backlog:
-    """Bytes of whole answers that have passed and wait to be judged; one answer alone always has room."""
+    """Bytes that have passed and wait to be judged, of whole answers and of events that have not ended; one
+    answer alone always has room."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -128,6 +131,11 @@ class AnswerWatch:
         return self._streamed and self._size > MAX_PENDING
 
     @property
+    def crowded_out(self) -> bool:
+        """Whether it is judged no further since so much of other answers is held."""
+        return self.broken == _TOO_MUCH
+
+    @property
     def whole(self) -> bool:
         """Whether the answer is judged once all of it is there."""
         return not self._streamed
@@ -160,7 +168,7 @@ class AnswerWatch:
         if await self._backlog.wait(self._counted, size, seconds):
             self._count(size)
         else:
-            self._break("too much waits to be judged")
+            self._break(_TOO_MUCH)
 
     def close(self, on_settled: Callable[[AnswerWatch], object]) -> None:
         """Nothing more will come. on_settled: called once, when all of it was judged."""
@@ -231,6 +239,10 @@ class AnswerWatch:
         while not ended:
             ended = self._on_settled is not None
             payloads = events.feed(self._take())
+            if events.unfinished > MAX_PENDING:
+                self._count(events.unfinished)
+                if self._backlog.is_full(self._counted):
+                    raise UnreadableAnswerError(_TOO_MUCH)
             for at in range(0, len(payloads), BATCH):
                 for payload in payloads[at : at + BATCH]:
                     if payload != b"[DONE]":
@@ -246,6 +258,7 @@ class AnswerWatch:
                 self.reader.add_event(payload)
                 for _ in self.reader.judge_long(BATCH):
                     yield True
+        self._take()
         self._look()
 
     def _read_body(self) -> Iterator[bool]:

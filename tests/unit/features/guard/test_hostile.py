@@ -20,6 +20,7 @@ from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard import answer as guard_answer
 from stresstest.features.guard import ending
+from stresstest.features.guard import watch as guard_watch
 from stresstest.features.guard.answer import AnswerReader, UnreadableAnswerError
 from stresstest.features.guard.asked import MANY, MAX_DECODED, Route, TooManyItemsError, read_request
 from stresstest.features.guard.assembled import AnswerAssembly
@@ -36,6 +37,7 @@ from tests.support.guarded import ASK, CHAT, HEALTHY, LOOP, Guarded, chat_events
 from tests.support.steady_clock import steady_clock
 from tests.support.stories import story
 
+OUTCOMES = ("healthy", "unread")
 UNSTREAMED = {name: value for name, value in ASK.items() if name != "stream"}
 
 
@@ -433,6 +435,35 @@ async def test_whole_answers_that_wait_to_be_judged_have_a_limit() -> None:
     assert len(settled) == 3
     assert [[each.hidden for each in watch.outcome()] for watch in watches] == [[False], [], []]
     assert not backlog.is_full(0, 1000)
+
+
+@pytest.mark.parametrize("policy", ["count", "abort"])
+async def test_events_that_have_not_ended_have_a_limit_together(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty streams with a line of 16 MiB each that had no end yet took 1.1 GB. One alone is held and judged;
+    of several, those that find no room pass byte for byte, and are not called healthy."""
+    monkeypatch.setattr(guard_watch, "MAX_PENDING", 1000)
+    event, end = sse(chunk(story(20), finish="stop"))[0], DONE
+    pieces = [event[at : at + 100] for at in range(0, len(event), 100)]
+    limits = GuardLimits(bodies=len(event) * 3 // 2)
+    script = Events([*pieces, end], pause=0.005)
+    async with guarded(script, {"policy": policy}, limits=limits) as here:
+        assert (await here.ask()).body == event + end
+        several = await asyncio.gather(*(here.ask() for _ in range(3)))
+        assert [reply.body for reply in several] == [event + end] * 3
+        assert (await here.ask()).body == event + end
+        found = await here.judged(5)
+        counts = [found.get(f"stresstest_guard_requests_total{{lab,{each},{CHAT}}}", 0) for each in OUTCOMES]
+        assert counts in ([3, 2], [4, 1])
+
+
+def test_the_start_of_an_event_counts_while_it_is_put_together() -> None:
+    """Its bytes are held like those of the answer, and given back once the event is whole."""
+    assembly, event = AnswerAssembly(Route.CHAT), sse(chunk("x" * 5000))[0]
+    first = assembly.add(event[:4000])
+    assert first == 4000
+    assert first + assembly.add(event[4000:]) == AnswerAssembly(Route.CHAT).add(event)
 
 
 async def test_of_whole_answers_one_is_judged_at_a_time() -> None:
