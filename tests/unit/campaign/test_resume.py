@@ -265,7 +265,8 @@ def _kept(store: Path) -> int:
     with open_store(str(store)) as opened:
         run_id = opened.runs()[0].id
         failed = sum(g.verdict.degenerate for g in opened.records(run_id))
-        held = sum(each.verdict.degenerate or each.unanswered_s > 1 for each in opened.interrupted(run_id).values())
+        left = opened.interrupted(run_id).values()
+        held = sum(each.verdict.degenerate or each.unanswered_s > 1 for each in left)
         return failed + held
 
 
