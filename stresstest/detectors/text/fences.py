@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)[`~]*\s*([\w+#.-]*)")
+_FENCE_START = re.compile(r"\s*(?:>\s*)*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?(```|~~~)[`~]*\s*([\w+#.-]*)")
 """A line that opens or closes a block: its marks, and the word that names the language."""
 TEXTUAL = frozenset({"json", "jsonl", "markdown", "md", "txt", "text", "plain", "plaintext"})
 """Blocks of these hold data or text, and may hold the whole answer."""
@@ -18,7 +18,7 @@ _PROSE_BEHIND = re.compile(r"(?:[`*_\"']{0,3}[^\W\d_][^\s=(){}<>]*(?:\s+|\Z)){3}
 """Behind the marks of a fence: a sentence, which opens no block."""
 
 
-def closes_before_text(rest: str) -> bool:
+def _closes_before_text(rest: str) -> bool:
     """Whether a fence within a block closes it, and is followed by a sentence on its line. rest: of the line,
     behind its marks."""
     return _PROSE_BEHIND.fullmatch(rest.strip("`~ \t")) is not None
@@ -44,7 +44,7 @@ class FenceTracker:
 
     def takes(self, text: str) -> bool:
         """Whether the text is a fence, which opens or closes a block; or all of a block on one line."""
-        found = FENCE_START.match(text) if "```" in text or "~~~" in text else None
+        found = _FENCE_START.match(text) if "```" in text or "~~~" in text else None
         if found is None:
             return False
         marks, name = found.groups()
@@ -52,7 +52,7 @@ class FenceTracker:
             return False  # what stands in a block
         if marks in text[found.end(1) :].lstrip("`~"):
             return True  # "```ls -la```"
-        if self.inside and (not name or closes_before_text(text[found.end(1) :])):
+        if self.inside and (not name or _closes_before_text(text[found.end(1) :])):
             self._close()
         else:  # code that is still open was never closed; a document of Markdown may hold code
             self._nested = self.textual

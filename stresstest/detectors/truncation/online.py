@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.languages.catalog import catalog
-from stresstest.detectors.text.fences import FENCE_START, closes_before_text
+from stresstest.detectors.text.fences import FenceTracker
 from stresstest.detectors.text.segments import TextSegmenter, TextSpan
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -129,18 +129,17 @@ def may_be_truncated(text: str) -> bool:
 
 def _open_fence(lines: Iterable[str]) -> int | None:
     """The line that opened a code block nobody closed."""
+    fence = FenceTracker()
     opened: int | None = None
-    before = ""
+    above = ""
     for n, line in enumerate(lines):
-        above, before = before, line.strip()
-        if FENCE_START.match(line):
-            if opened is None and above and len(before) > 3 and not before.strip("~"):
-                continue  # a heading's underline
-            bare = before.strip("`~ ")
-            if opened is not None and (not bare or closes_before_text(bare)):
-                opened = None
-            elif opened is None and "```" not in bare:
-                opened = n
+        stripped, was_inside = line.strip(), fence.inside
+        underlined = above and len(stripped) > 3 and not stripped.strip("~") and not was_inside
+        if not underlined and not fence.takes(line):
+            fence.ends_with(line)
+        if fence.inside != was_inside:
+            opened = n if fence.inside else None
+        above = stripped
     return opened
 
 
