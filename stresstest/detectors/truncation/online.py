@@ -133,12 +133,13 @@ def _open_fence(lines: Iterable[str]) -> int | None:
     opened: int | None = None
     above = ""
     for n, line in enumerate(lines):
-        stripped, was_inside = line.strip(), fence.inside
-        underlined = above and len(stripped) > 3 and not stripped.strip("~") and not was_inside
+        stripped, before = line.strip(), (fence.inside, fence.in_code)
+        underlined = above and len(stripped) > 3 and not stripped.strip("~") and not fence.inside
         if not underlined and not fence.takes(line):
             fence.ends_with(line)
-        if fence.inside != was_inside:
-            opened = n if fence.inside else None
+        after = fence.inside, fence.in_code
+        if after != before:  # one fence often closes a document and the code in it
+            opened = n if after > before else None
         above = stripped
     return opened
 
