@@ -125,7 +125,9 @@ def failure_from_exception(
         kind = FailureKind.REFUSED
         message = f"The proxy that the environment names for {where} cannot be used (http_proxy, no_proxy)."
     elif isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol):
-        kind, message = FailureKind.REFUSED, _connect_sentence(cause, address)
+        message = _connect_sentence(cause, address)
+        if not _is_own_fault(cause):
+            kind = FailureKind.REFUSED
     elif isinstance(cause, httpx2.TooManyRedirects):
         kind = FailureKind.MALFORMED
         message = f"The server at {where} answered with a {address.redact(str(cause))}: it is not followed."
@@ -212,6 +214,11 @@ def not_a_stream_failure(address: EndpointAddress, beginning: bytes, *, at_token
     return ServiceFailure(FailureKind.MALFORMED, message, at_token=at_token)
 
 
+def _is_own_fault(error: Exception) -> bool:
+    """Whether a connection was not made for what this machine lacks: no advice on the server helps."""
+    return any(word in str(error).lower() for word in ("too many open files", "ssl_cert_"))
+
+
 def _is_disconnect(error: Exception) -> bool:
     return any(word in str(error) for word in ("closed", "disconnected"))
 
@@ -221,6 +228,8 @@ def _connect_sentence(error: Exception, address: EndpointAddress) -> str:
     where = address.base_url
     if any(word in text for word in ("name or service", "nodename", "getaddrinfo", "name resolution")):
         return f"The host of {where} is not known (name lookup failed)."
+    if "too many open files" in text:
+        return f"No connection to {where}: this process may not open as many files (ulimit -n)."
     if "certificate" in text or "ssl" in text or "tls" in text:
         return f"No secure connection to {where}: {address.redact(_SOURCE_LINE.sub('', str(error)))}"
     if any(word in text for word in ("reset", "eof", "broken pipe")):

@@ -187,4 +187,8 @@ class DirectTransport(httpx2.AsyncBaseTransport):
 
     @functools.cached_property
     def _tls(self) -> ssl.SSLContext:
-        return httpx2.create_ssl_context()
+        try:
+            return httpx2.create_ssl_context()
+        except OSError as error:
+            why = "the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read."
+            raise httpx2.ConnectError(why) from error

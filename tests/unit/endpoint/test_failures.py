@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from stresstest.endpoint import failures
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.capabilities import profile_endpoint
 from stresstest.endpoint.client import Endpoint
+from stresstest.endpoint.failures import endpoint_error
 from stresstest.errors import EndpointError, ExitCode, UsageError
 from stresstest.model import Decoding, FailureKind, GenerationRequest, Message, ServiceFailure
 from tests.support.deaf_port import deaf_port
@@ -94,6 +99,36 @@ async def test_refused_connection_asks_the_right_question() -> None:
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.REFUSED
     assert outcome.failure.message == f"The server at {url} refused the connection. Is vLLM running there?"
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """No file is opened within."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_one = os.dup(0)
+    os.close(next_one)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_what_this_machine_lacks_is_not_the_servers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistyped SSL_CERT_FILE was told as a server that closed the connection, and no more open files as one
+    that refused it."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent/authority.pem")
+    with deaf_port() as port:
+        async with Endpoint(f"https://127.0.0.1:{port}/v1") as endpoint:
+            uncertified = await endpoint.generate(REQUEST, lambda tokens: False)
+        async with Endpoint(f"http://127.0.0.1:{port}/v1") as endpoint:
+            with no_more_files():
+                unopened = await endpoint.generate(REQUEST, lambda tokens: False)
+    assert uncertified.failure is not None
+    assert "the certificates that SSL_CERT_FILE" in uncertified.failure.message
+    assert unopened.failure is not None
+    assert "may not open as many files (ulimit -n)" in unopened.failure.message
+    assert endpoint_error(unopened.failure).hint is None
 
 
 async def test_closed_before_an_answer() -> None:
