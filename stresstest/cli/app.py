@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import errno
 import sys
+from typing import Annotated
 
-try:
-    from typing import Annotated
+import typer
 
-    import typer
-
-    from stresstest import __version__
-    from stresstest.cli.command_line import hide_secrets
-    from stresstest.cli.crash import report_crash
-    from stresstest.errors import ExitCode, StresstestError, UsageError
-    from stresstest.features.check import command as check
-    from stresstest.features.cost import command as cost
-    from stresstest.features.demo import command as demo
-    from stresstest.features.diagnose import command as diagnose
-    from stresstest.features.doctor import command as doctor
-    from stresstest.features.export import command as export
-    from stresstest.features.guard import command as guard
-    from stresstest.features.init import command as init
-    from stresstest.features.plan import command as plan
-    from stresstest.features.recommend import command as recommend
-    from stresstest.features.report import command as report
-    from stresstest.features.run import command as run
-    from stresstest.features.runs import command as runs
-    from stresstest.features.scan import command as scan
-    from stresstest.features.sim import command as sim
-    from stresstest.features.sweep import command as sweep
-    from stresstest.options.common import GlobalOptions, show_error, show_warnings_of_the_store
-    from stresstest.options.measurement import exit_process
-    from stresstest.options.sections import SectionedCommand
-    from stresstest.options.streams import guard_streams, stdout_failure
-    from stresstest.own_process import claim_process
-except KeyboardInterrupt:  # Ctrl-C during the imports
-    sys.stderr.write("\nInterrupted.\n")
-    sys.exit(130)
+from stresstest import __version__
+from stresstest.cli.command_line import hide_secrets
+from stresstest.cli.crash import report_crash
+from stresstest.errors import ExitCode, StresstestError, UsageError
+from stresstest.features.check import command as check
+from stresstest.features.cost import command as cost
+from stresstest.features.demo import command as demo
+from stresstest.features.diagnose import command as diagnose
+from stresstest.features.doctor import command as doctor
+from stresstest.features.export import command as export
+from stresstest.features.guard import command as guard
+from stresstest.features.init import command as init
+from stresstest.features.plan import command as plan
+from stresstest.features.recommend import command as recommend
+from stresstest.features.report import command as report
+from stresstest.features.run import command as run
+from stresstest.features.runs import command as runs
+from stresstest.features.scan import command as scan
+from stresstest.features.sim import command as sim
+from stresstest.features.sweep import command as sweep
+from stresstest.options.common import GlobalOptions, show_error, show_warnings_of_the_store
+from stresstest.options.measurement import exit_process
+from stresstest.options.sections import SectionedCommand
+from stresstest.options.streams import guard_streams, stdout_failure
+from stresstest.own_process import claim_process
 
 app = typer.Typer(
     name="stresstest",
@@ -107,7 +102,7 @@ app.add_typer(export.app, name="export")
 
 
 def main() -> None:
-    """Entry point: an expected error becomes one message and its exit code.
+    """Run the command line: an expected error becomes one message and its exit code.
 
     Incomplete output on stdout (a full disk) is reported, with exit code 2 if the command itself succeeded.
     """
@@ -143,7 +138,3 @@ def _run() -> int | str | None:
         sys.stderr.write("\nInterrupted.\n")
         return ExitCode.INTERRUPTED
     return ExitCode.DONE
-
-
-if __name__ == "__main__":
-    main()

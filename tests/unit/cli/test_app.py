@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from docs.generate_cli_reference import COMMANDS, TARGET, help_of, reference
+from stresstest.__main__ import main
+from stresstest.errors import ExitCode
 from tests.support.commands import called, forked, stresstest
 
 HEAVY = (
@@ -35,6 +38,28 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage" in done.stdout
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("where", ["hide_secrets", "guard_streams", "show_warnings_of_the_store"])
+def test_ctrl_c_before_the_command_begins(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in the first half second was told as an internal error, with a traceback to report."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(f"stresstest.cli.app.{where}", interrupt)
+    monkeypatch.setattr("stresstest.cli.app.claim_process", lambda: None)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "\nInterrupted.\n"
 
 
 @pytest.mark.slow
