@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _claimed: list[bool] = []
@@ -19,6 +19,21 @@ def claim_process() -> None:
 
 def is_own_process() -> bool:
     return bool(_claimed)
+
+
+def allow_open_files(needed: int) -> int:
+    """Let this process open so many files, sockets included, as far as its user may; how many it may."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return needed
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed and is_own_process():
+        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with suppress(OSError, ValueError):  # macOS has a lower limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return needed if soft == resource.RLIM_INFINITY else soft
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int, Any]]:
     """(number of the work, result) as they end; what fails is told when everything else is done."""
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_in_folder)
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES, name=step.__name__)(_in_folder)
     here = str(Path.cwd())
     running = {remote.remote(here, step, work): n for n, work in enumerate(works)}
     failed: list[str] = []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _FILE_NAME = "stresstest.sqlite3"
 _CONNECTION = re.compile(r"(?:^|\s)password\s*=|^[\w+.-]+:[^/\\\s]*@", re.IGNORECASE)
 """In what no file is called: libpq's ``password=…``, and a URL whose slashes are missing."""
+_IN_MEMORY = "(in memory, until this command ends)"
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 
 
@@ -90,11 +91,16 @@ def locate(url: str | None) -> Address:
         raise UsageError(f"A store cannot be kept in {parsed.drivername!r}.", hint=_HINT)
     name = parsed.database
     if not name or name == ":memory:":
-        return Address(URL.create("sqlite"), "sqlite:// (in memory)", None)
+        return Address(URL.create("sqlite"), f"sqlite:// {_IN_MEMORY}", None)
     if name.startswith("file:"):  # SQLite's own URI, e.g. ?mode=ro&uri=true
         in_memory = parsed.query.get("mode") == "memory" or "mode=memory" in name or ":memory:" in name
         path = None if in_memory else Path(unquote(urlsplit(name).path)).absolute()
-        return Address(parsed, name, path)
+        return Address(parsed, f"{name} {_IN_MEMORY}" if in_memory else name, path)
+    if parsed.query:
+        raise UsageError(
+            "The store's URL has a query (?), which SQLite would not see.",
+            hint=f"Write sqlite:///file:{name}?…&uri=true, or the path alone.",
+        )
     return _file(_expanded(name))
 
 

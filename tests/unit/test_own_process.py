@@ -95,3 +95,16 @@ def test_the_folder_is_the_same_afterwards(tmp_path: Path, monkeypatch: pytest.M
     gone.rmdir()
     with outside_folder():
         pass
+
+
+@pytest.mark.parametrize(("hard", "allowed"), [(300, 300), (900, 500)])
+def test_as_many_files_as_are_needed_and_allowed(hard: int, allowed: int) -> None:
+    """Beyond the usual soft limit of 1,024 a guard answered half of its clients with a 502."""
+    code = (
+        "import resource\nfrom stresstest.own_process import allow_open_files, claim_process\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (200, {hard}))\n"
+        "print(allow_open_files(500))\nclaim_process()\n"
+        "print(allow_open_files(500), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["200", str(allowed), str(allowed)]

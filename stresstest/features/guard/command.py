@@ -33,6 +33,8 @@ _SHARED = (
     "another process answers at this address already; where it is a guard, the two share the requests, each "
     "with a log and metrics of its own"
 )
+_OTHER_FILES = 64
+"""Files that are open beside the two of each connection: libraries, the log, the event loop."""
 EXAMPLES = """\b
 Examples:
   stresstest guard --upstream http://vllm:8000 --port 8088
@@ -115,6 +117,20 @@ def command(
         sinks = () if events is None else (events,)
         torn = log is not None and ends_within_line(Path(log))
         run(_serve(settings, Journal(out, every=log_all, text=log_text, torn=torn), sinks, host, port))
+
+
+def _few_files(connections: int) -> list[str]:
+    """A warning where the process may not open as many files as its connections can need."""
+    from stresstest.own_process import allow_open_files
+
+    most = allow_open_files(2 * connections + _OTHER_FILES)
+    served = max(0, most - _OTHER_FILES) // 2
+    if served >= connections:
+        return []
+    return [
+        f"warning: this process may open {most:,} files, enough for {served:,} of {connections:,} "
+        "connections (--max-connections): raise the limit (ulimit -n)"
+    ]
 
 
 def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
@@ -234,8 +250,9 @@ async def _serve(
             gc.set_threshold(50_000, 20, 20)
             where = f"guarding {settings.upstream} at {guard.url}"
             tell(f"{where} (metrics: {guard.url}/guard/metrics; Ctrl-C ends it)")
+            few = _few_files(settings.limits.connections)
             silent = f"warning: nothing answers at {settings.upstream} yet: until then, requests get a 502"
-            notes = [*([_SHARED] if shared else []), *([] if answers else [silent])]
+            notes = [*few, *([_SHARED] if shared else []), *([] if answers else [silent])]
             for line in [*notes, *cap_lines(settings.caps)]:
                 tell(line)
             await stop.wait()

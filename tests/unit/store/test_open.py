@@ -13,7 +13,7 @@ import pytest
 
 from stresstest.errors import StoreError, UsageError
 from stresstest.store import open_store
-from stresstest.store.location import data_folder
+from stresstest.store.location import data_folder, locate
 from tests.support.paths import ROOT
 from tests.support.stored_data import make_generation, make_run
 
@@ -98,6 +98,19 @@ def test_a_store_in_memory() -> None:
         store.create_run(make_run())
         store.add_generation("r1", make_generation())
         assert list(store.generations("r1")) == [make_generation()]
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///file:m.db?mode=memory&uri=true"])
+def test_a_store_in_memory_says_how_long_it_lasts(url: str) -> None:
+    """A run was told to be stored in "file:m.db", where nothing was once the command had ended."""
+    assert locate(url).shown.endswith(" (in memory, until this command ends)")
+
+
+def test_a_query_that_nobody_reads_is_refused() -> None:
+    """Of `sqlite:///s.db?mode=ro` the query was dropped, and the store was written."""
+    with pytest.raises(UsageError, match="has a query") as refused:
+        locate("sqlite:///s.db?mode=ro")
+    assert "sqlite:///file:s.db?…&uri=true" in str(refused.value.hint)
 
 
 def test_sqlite_is_in_wal_mode_and_checks_foreign_keys(tmp_path: Path) -> None:
