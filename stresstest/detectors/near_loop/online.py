@@ -401,6 +401,7 @@ class NearLoopDetector:
         proof = self._proof(stretch)
         steady = proof is Proof.COPYING and self._steady >= stretch.constant_lag
         before = stretch.before or self._totals_at(stretch.noticed)
+        written = self._history
         said = WordTotals(*(now - then for now, then in zip(self._totals_at(n), before, strict=True)))
         if said.tabular:
             # Rows that say something in their figures, and do not only number the items.
@@ -426,9 +427,10 @@ class NearLoopDetector:
         if proof is Proof.REORDERING and self._sum:
             first = min(first, self._date_stretch(self._stretch))
         if self._steady >= lag and self._bounds.shares_keys(facts):
-            first = max(first, n - self._steady + 1)  # records share their keys with healthy ones
+            # Records share their keys with healthy ones.
+            first = max(first, written.constant_from(n - self._steady + 1, lag))
         start = max(first - lag, 0)
-        text = self._history.text(n - lag + 1, n + 1)
+        text = written.text(n - lag + 1, n + 1)
         self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, proof)
         self._found.append(self._current)
 

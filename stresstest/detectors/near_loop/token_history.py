@@ -22,6 +22,9 @@ MAX_BACKDATE_WORDS = 192
 MAX_NET_NEW_WORDS = 16
 """Net new words at which the dating back ends."""
 
+ROWS_BEFORE_FIGURES, ROWS_BEFORE_WORDS = 1.5, 5
+"""Equal rows before a change of figures, and of words, beyond which steady ones are dated back."""
+
 MAX_SHIFT = 2
 """So many inserted or omitted words move the distance without being a jump."""
 
@@ -130,6 +133,26 @@ class TokenHistory:
                 best, begin = total, i
             elif total < best - MAX_NET_NEW_WORDS:
                 break
+        return begin
+
+    def constant_from(self, first: int, lag: int) -> int:
+        """Where rows began that repeat steadily from `first` on: moved back over a few figures that differ,
+        as where a minute is over, while more than one row before them repeats; over words, such as the name
+        of a month, while several do."""
+        copied, seq = self.copied, self.codes
+        begin = at = first
+        run = missed = 0
+        least = lag * ROWS_BEFORE_FIGURES
+        while at > lag and missed <= lag // 2:
+            at -= 1
+            same = seq[at] == seq[at - lag]
+            if same and copied[at]:
+                run += 1
+            else:
+                run, missed = 0, missed + 1
+                least = max(least, lag * (ROWS_BEFORE_FIGURES if same else ROWS_BEFORE_WORDS))
+            if run >= least:
+                begin, missed, least = at, 0, lag * ROWS_BEFORE_FIGURES
         return begin
 
     def near_loop_symptom(self, found: NearLoopRun) -> Symptom:

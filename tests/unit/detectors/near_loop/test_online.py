@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from datetime import date, timedelta
 from statistics import median
 
 import pytest
@@ -348,6 +350,45 @@ def test_numbered_rows_with_figures_of_their_own_are_data() -> None:
     rng = random.Random(1)
     rows = (f"{n}. Oslo: {rng.randint(1, 99)} degrees\n" for n in range(1, 300))
     assert found("".join(rows)) == []
+
+
+def _day(n: int) -> date:
+    return date(1901, 1, 1) + timedelta(n)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        lambda n: f"{_day(n):%B} {_day(n).day}, 1901: The keeper wrote in the log.\n",
+        lambda n: f"{_day(n)}: The keeper wrote in the log.\n",
+        lambda n: f"{_day(n):%A, %d %B %Y}: The keeper wrote in the log.\n",
+        lambda n: f"[{n // 60:02}:{n % 60:02}] Thank you for watching.\n",
+        lambda n: f"[{n // 12:02}:{n % 12 * 5:02}] Thank you for watching.\n",
+        lambda n: f"[{n // 3:02}:{n % 3 * 20:02}] Thank you for watching.\n",
+        lambda n: f"- v1.{n // 10}.{n % 10}: Fixed a bug in the parser.\n",
+    ],
+    ids=["dates", "iso", "weekdays", "seconds", "five seconds", "twenty seconds", "versions"],
+)
+def test_rows_that_count_by_dates_and_times_begin_where_they_begin(row: Callable[[int], str]) -> None:
+    """They were dated to the last month, or minute, that was over: a limit of five times the truth."""
+    lead = prose(3, 3) + "\n\n"
+    (symptom,) = read_both_ways(lead + "".join(map(row, range(300)))).symptoms()
+    assert length(lead) < symptom.onset <= length(lead) + 4 * length(row(0)) + 8
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+@pytest.mark.parametrize(
+    "row", ['{{"id": {n}, "name": "{name}", "active": true}},\n', "| {n} | {name} | guest | yes |\n"]
+)
+def test_rows_after_healthy_ones_are_not_dated_into_these(row: str, each: int) -> None:
+    """They share their keys with rows that say something new, if not each."""
+    names = ["Ada", "Hugo", "Ines", "Otto", "Lea", "Paul", "Rosa", "Noah", "Mia", "Levi", "Emma", "Olga"]
+    said = [name for name in names for _ in range(each)]
+    lead = "".join(row.format(n=n, name=name) for n, name in enumerate(said, 1))
+    rows = "".join(row.format(n=n, name="Olga") for n in range(len(said) + 1, 400))
+    (symptom,) = found(lead + rows)
+    one = length(row.format(n=1, name="Olga"))
+    assert length(lead) - (each + 1) * one <= symptom.onset <= length(lead) + one
 
 
 @pytest.mark.parametrize(
