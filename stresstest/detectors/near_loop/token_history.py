@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stresstest.detectors.text.tokens import WordTotals, is_unspaced_character, normalize_word
 from stresstest.model import Symptom, SymptomKind
@@ -22,11 +22,28 @@ MAX_BACKDATE_WORDS = 192
 MAX_NET_NEW_WORDS = 16
 """Net new words at which the dating back ends."""
 
-ROWS_BEFORE_FIGURES, ROWS_BEFORE_WORDS = 1.5, 5
+ROWS_BEFORE_FIGURES, ROWS_BEFORE_WORDS = 1.5, 3
 """Equal rows before a change of figures, and of words, beyond which steady ones are dated back."""
 
 MAX_SHIFT = 2
 """So many inserted or omitted words move the distance without being a jump."""
+
+
+_ROUNDS = frozenset({12, 24, 28, 29, 30, 31, 60})
+"""Hours, days and minutes after which counting begins again."""
+
+
+class _Number(NamedTuple):
+    """A number at a place. step: from the number a copy before; alike: how often in a row it was that step;
+    goes_round: as a clock does."""
+
+    value: int | None
+    step: int = 0
+    alike: int = 0
+    goes_round: bool = False
+
+
+_UNREADABLE = _Number(None)
 
 
 class TokenHistory:
@@ -41,7 +58,7 @@ class TokenHistory:
         self._entries: dict[str, HistoryEntry] = {}
         self._codes: dict[str, int] = {}
         self._texts: list[str] = [""]
-        self._values: dict[int, tuple[int | None, int, int]] = {}
+        self._values: dict[int, _Number] = {}
         self._stepped = 0
         self.down_alike = 0
         self._latest = (0, 0)
@@ -71,7 +88,7 @@ class TokenHistory:
         self._texts += texts
         self.at = at
         self.copied = bytearray(len(seq))
-        self._values = {n: (value, 0, 0) for n, value in values.items()}
+        self._values = {n: _Number(value) for n, value in values.items()}
 
     def token_text(self, index: int) -> str:
         return self._texts[self.codes[index]]
@@ -89,7 +106,7 @@ class TokenHistory:
 
     def number_at(self, index: int) -> int | None:
         """The value of the number at this index, if there is a readable one."""
-        return self._values.get(index, (None, 0, 0))[0]
+        return self._values.get(index, _UNREADABLE).value
 
     def text(self, first: int, end: int) -> str:
         """The words of [first, end) without numbers, in their normal spelling."""
@@ -98,26 +115,28 @@ class TokenHistory:
 
     def continues_counter(self, index: int, lag: int, value: int | None) -> bool:
         """Whether a copied number stays, goes up by one, by its usual step or, once, down by one or by the
-        step of the number before it (list items that start anew).
+        step of the number before it (list items that start anew). A clock and a calendar go round.
 
         Otherwise it is new content: so is a countdown, which ends, and a number that goes on by another step
         than the one that counts the copies (sums, repetitions in a plan).
         """
-        step, alike, counts = 0, 0, True
+        step, alike, counts, goes_round = 0, 0, True, False
         if self.copied[index]:
-            before, usual, alike = self._values.get(index - lag, (None, 0, 0))
+            before, usual, alike, goes_round = self._values.get(index - lag, _UNREADABLE)
             if value is not None and before is not None:
                 step = value - before
+                if step < 0 and max(usual, 1) - step in _ROUNDS and value <= max(usual, 1):
+                    step, goes_round = max(usual, 1), True
                 if step == usual and step > 1:
                     counter, at = self._counter
-                    counts = counter in (0, step) or at < index - lag
+                    counts = counter in (0, step) or at < index - lag or goes_round
                 else:
                     counts = step in (0, 1) or (step in (-1, self._stepped) and step != usual)
                 if counts and step:
                     self._counter = step, index
                 self._stepped = step
             alike = alike + 1 if step == usual else 0
-        self._values[index] = (value, step, alike)
+        self._values[index] = _Number(value, step, alike, goes_round)
         self.down_alike = alike if step < 0 else 0
         return counts
 

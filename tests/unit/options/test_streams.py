@@ -128,7 +128,8 @@ class Interrupting:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["stresstest", "--help"]
-import stresstest.__main__
+import stresstest.__main__ as entry
+entry.main()
 """
     done = subprocess.run(
         [sys.executable, "-c", interrupting], capture_output=True, env=environment(tmp_path), check=False

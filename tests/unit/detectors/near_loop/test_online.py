@@ -579,3 +579,33 @@ def test_a_few_items_that_are_worded_alike_are_no_near_loop() -> None:
     )
     items = "".join(item.format(n=n) for n in (1, 2, 3))
     assert found(f"Here is what you asked for.\n{items}That is all there is to it.") == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        lambda n: f"{n // 2 % 24:02}:{n % 2 * 30:02} - Check the email and the calendar.\n",
+        lambda n: f"{n % 24:02}:00 - Check the email and the calendar.\n",
+        lambda n: f"[{n // 4:02}:{n % 4 * 15:02}] Check the email and the calendar.\n",
+        lambda n: f"- {_day(7 * n):%B %d}: Check the email and the calendar.\n",
+    ],
+    ids=["half hours", "hours", "quarters of a minute", "weeks"],
+)
+def test_clocks_and_calendars_go_round(row: Callable[[int], str]) -> None:
+    """One entry for every half hour was dated to the second day, where an exact loop begins."""
+    lead = prose(3, 3) + "\n\n"
+    for detect in (detect_text, detect_recorded):
+        verdict = detect(lead + "".join(map(row, range(300))), DetectorSpec("en"), "length")
+        assert verdict.onset is not None
+        assert length(lead) < verdict.onset <= length(lead) + 4 * length(row(0)) + 8
+
+
+def test_figures_that_do_not_go_round_are_data() -> None:
+    """A plan in which more is done each day, and what was measured every hour."""
+    rng = random.Random(2)
+    plan = "".join(
+        f"Day {n}: do {10 + 5 * n} push-ups and run {1 + n} km in the park.\n" for n in range(1, 60)
+    )
+    hours = "".join(f"{n % 24:02}:00 - {rng.randint(-9, 35)} degrees in the shade\n" for n in range(120))
+    assert found(plan) == []
+    assert found(hours) == []
