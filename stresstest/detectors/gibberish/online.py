@@ -1,6 +1,6 @@
 """Gibberish: the letters no longer make words, or the words no longer sentences, of any language.
 
-Five sums run over the words (Page's CUSUM: evidence adds up, never falls below zero, and an alarm is
+Six sums run over the words (Page's CUSUM: evidence adds up, never falls below zero, and an alarm is
 raised at a bound; the onset is the word at which the sum last left zero):
 - letters: trigrams that no word of the language has (letter salad, shuffled letters, cut codes);
 - grammar: word after word without one of the function words that prose is made of (word fragments,
@@ -8,7 +8,8 @@ raised at a bound; the onset is the word at which the sum last left zero):
 - forms: words that the language does not have, though they are spelled like its own, among its function words
   (invented and fused words; where its word forms are known);
 - scripts: words that jump between writing systems, or mix them inside (tokens drawn at random);
-- broken characters: U+FFFD and the marks of a wrong decoding.
+- broken characters: U+FFFD and the marks of a wrong decoding;
+- novelty: words that were not there before, one after the other (tokens drawn at random; see `NoveltySum`).
 A sum that reaches its bound is a suspicion: the stretch is then read again as each language that it
 might be in, and only what is in none is gibberish. Code, URLs, formulas and long keys are left out;
 figures, signs and line breaks, of which lists and tables are made, weigh against.
@@ -22,6 +23,7 @@ from math import inf
 from typing import NamedTuple
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.gibberish.novelty import NOVELTY_LIMIT, NoveltySum, is_list
 from stresstest.detectors.gibberish.second_reading import is_enumeration, is_readable, recurs
 from stresstest.detectors.gibberish.word_evidence import (
     UNIT_PATTERN,
@@ -42,14 +44,21 @@ PIECE_CHARS = 100
 """Characters after which an unfinished sentence is judged without waiting for its end."""
 _MARGIN = 40
 """More than the feed needs to decide that a sentence has ended."""
-CUSUM_LIMITS = {"letters": 8.0, "grammar": 8.0, "forms": 10.0, "scripts": 6.0, "broken": 4.0}
+CUSUM_LIMITS = {
+    "letters": 8.0,
+    "grammar": 8.0,
+    "forms": 10.0,
+    "scripts": 6.0,
+    "broken": 4.0,
+    "novelty": NOVELTY_LIMIT,
+}
 GRAMMAR_LIMIT_WITH_FORMS = 10.0
 """The bound of `grammar` where the language's word forms are known: invented words are told by these, and
 real ones may be short of function words for a sentence or two."""
 GRAMMAR_LIMIT_OF_ANY = 20.0
 """The bound of `grammar` where Latin words may be of any language, also of one that nothing here knows: some
 60 words, so that those that come again tell prose from invented words (`recurs`)."""
-CODE_LIMITS = {"grammar": 40.0, "scripts": 12.0, "broken": 8.0}
+CODE_LIMITS = {"grammar": 40.0, "scripts": 12.0, "broken": 8.0, "novelty": NOVELTY_LIMIT}
 """Bounds in a block of code, where letters and forms say nothing. Of 46,000 files of code none reaches more
 than 5.4 of scripts and 4.2 of broken characters (tables of languages and of tokens), and of 12,000 none more
 than 35 of grammar (key words without signs and line breaks); 900 random tokens reach 17 to 138 of scripts."""
@@ -147,7 +156,8 @@ class GibberishDetector:
         self._sums = tuple(
             _EvidenceSum(bound, CODE_LIMITS.get(name, inf)) for name, bound in CUSUM_LIMITS.items()
         )
-        self._letters, self._grammar, self._forms, self._scripts, self._broken = self._sums
+        self._letters, self._grammar, self._forms, self._scripts, self._broken, self._novel = self._sums
+        self._novelty = NoveltySum(self._lexicon)
         self._any_language = self._language is None or not is_latin(self._language)
         if self._lexicon.knows_forms:
             self._grammar.bound = GRAMMAR_LIMIT_WITH_FORMS
@@ -245,11 +255,15 @@ class GibberishDetector:
         in_code = self._fences.in_code
         if "<" in text or "[" in text or not text.isascii():
             self._count_broken(start, text, in_code=in_code)
+        units = UNIT_PATTERN.findall(text)
+        if not self._in_gibberish:
+            self._count_novel(units, text, start)
         if not in_code and _MARKED.search(text):
             text = _EXCLUDED.sub(lambda match: " " * len(match.group()), text)
+            units = UNIT_PATTERN.findall(text)
         known, weigh, own = self._lexicon.known, self._lexicon.score, self._own
         letters, grammar, forms = self._letters, self._grammar, self._forms
-        for number, unit in enumerate(UNIT_PATTERN.findall(text)):
+        for number, unit in enumerate(units):
             evidence = known.get(unit) or weigh(unit)
             by_letters, by_grammar, script, mixed, by_forms = evidence
             if in_code:
@@ -275,10 +289,23 @@ class GibberishDetector:
         if len(self._new) >= REPEAT_WINDOW:
             self._old, self._new = self._new, set()
 
+    def _count_novel(self, units: list[str], text: str, start: int) -> None:
+        novelty, to = self._novelty, self._novel
+        left = novelty.add(units)
+        if left is not None:
+            to.place = _UnitPosition(start, text, left)
+        to.value = novelty.value
+        if to.value >= NOVELTY_LIMIT:
+            last = _UnitPosition(start, text, len(units) - 1)
+            if not is_list(self._feed.text_between(to.place.span()[0], last.span()[1])):
+                self._confirm_suspicion("novelty", to, last)
+            novelty.value = to.value = 0.0
+
     def _bound(self, of: _EvidenceSum) -> float:
         return of.code_bound if self._fences.in_code else of.bound
 
     def _reset_sums(self) -> None:
+        self._novelty.value = 0.0
         for each in self._sums:
             each.value = 0.0
 
@@ -340,7 +367,7 @@ class GibberishDetector:
         said = self._feed.text_between(at, place.span()[1])
         words = [unit for unit in UNIT_PATTERN.findall(said) if unit[0].isalpha()]
         stretch = words[-RECHECK_WORDS:]
-        if self._unknown_words and name in ("letters", "grammar", "forms"):
+        if self._unknown_words and name in ("letters", "grammar", "forms", "novelty"):
             return
         if name in ("letters", "grammar") and is_readable(stretch, self._language):
             return
@@ -352,7 +379,11 @@ class GibberishDetector:
             not self._is_invented(stretch) or is_enumeration(said, self._strange_words(stretch))
         ):
             return
-        starts = [s.place.span()[0] for s in self._sums if s.value >= ONSET_SHARE * self._bound(s)]
+        starts = [
+            each.place.span()[0]
+            for each in self._sums
+            if each is not self._novel and each.value >= ONSET_SHARE * self._bound(each)
+        ]
         first = self._feed.token_at(min([at, *starts]))
         self._reset_sums()
         self._in_gibberish, self._health, self._gibberish_start = True, 0.0, place
@@ -414,6 +445,7 @@ _WHY = {
     "forms": "words that no language has",
     "scripts": "words that jump between scripts",
     "broken": "broken characters, or tokens of no text",
+    "novelty": "words without end that were not there before",
 }
 
 

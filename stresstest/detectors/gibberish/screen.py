@@ -11,6 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
+from stresstest.detectors.gibberish.novelty import (
+    AGAIN,
+    BREAK,
+    FIGURE,
+    FUNCTION_WORD,
+    GENERATION,
+    NEW,
+    NEW_AND_STRANGE,
+    NOVELTY_LIMIT,
+    SIGN,
+)
 from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW, UNUSED_MARKS
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
 from stresstest.detectors.identification.names import can_detect_drift
@@ -36,6 +47,8 @@ SUSPICION_SHARE = 0.8
 _FIGURE = -1 * EVIDENCE_SCALE
 _OF_KIND = (np.array([0.0, 0.0, 0.0, -0.6, -2.0, 0.0, -0.1, 0.0]) * EVIDENCE_SCALE).astype(np.int16)
 """The evidence of signs, line breaks, full stops and joints, by kind."""
+_NEW_OF_KIND = (np.array([0.0, 0.0, 0.0, SIGN, BREAK, 0.0, SIGN, 0.0]) * EVIDENCE_SCALE).astype(np.int16)
+"""The same for new words."""
 
 _LEAST_BITS, _MOST_BITS = 15, 20
 _SLOTS_PER_WORD = 16
@@ -96,7 +109,8 @@ def suspect_gibberish(batch: ScreenBatch) -> list[Suspicion | None]:
         return [Suspicion(text) for text in batch.texts]
     seen = batch.features
     found = (
-        _near_bounds(seen, words, _said_before(batch))
+        _near_bounds(seen, words, _said_before(batch, REPEAT_WINDOW))
+        | _near_novelty(seen, words, _said_before(batch, GENERATION))
         | (seen.non_latin_letters >= BEYOND)
         | words.whole
         | words.plain
@@ -111,15 +125,15 @@ def _count_per_text(flags: Flags, fences: Indices) -> Indices:
     return np.diff(np.searchsorted(np.flatnonzero(flags), fences), prepend=0)
 
 
-def _said_before(batch: ScreenBatch) -> Flags:
-    """Which words are among those that the detector remembers, so that they say nothing more.
+def _said_before(batch: ScreenBatch, window: int) -> Flags:
+    """Which words were there so many words ago or less: the detector remembers them, and they say no more.
 
     A part of a compound is not: the detector remembers the whole.
     """
     seen = batch.features
     found = np.zeros(len(seen.words), np.bool_)
     plain, lags, _ = batch.word_lags
-    found[plain] = lags < REPEAT_WINDOW
+    found[plain] = lags < window
     joint = np.append(seen.kinds == JOINT, False)
     found &= ~(joint[seen.at + 1] | joint[seen.at - 1])
     return found
@@ -146,6 +160,20 @@ def _near_bounds(seen: TextFeatures, words: WordsOfBatch, said_before: Flags) ->
     found = np.zeros(len(seen.word_fences), np.bool_)
     for name, most in sums.items():
         found |= most >= SUSPICION_SHARE * EVIDENCE_SCALE * CUSUM_LIMITS[name]
+    return found
+
+
+def _near_novelty(seen: TextFeatures, words: WordsOfBatch, said_before: Flags) -> Flags:
+    """Where the sum of new words may come near its bound. Any word with a capital may be a strange one."""
+    new = np.where((words.forms > 0) | seen.capital, NEW_AND_STRANGE, NEW)
+    new[(words.flags & (USED | STRANGE)) != 0] = FUNCTION_WORD
+    new[said_before & (new > 0)] = AGAIN
+    new[seen.starts_with_digit] = FIGURE
+    every = _NEW_OF_KIND.take(seen.kinds)
+    every[seen.at] = (new * EVIDENCE_SCALE).astype(np.int16)
+    found: Flags = max_per_text(cusum(every, seen.fences), seen.fences) >= (
+        SUSPICION_SHARE * EVIDENCE_SCALE * NOVELTY_LIMIT
+    )
     return found
 
 

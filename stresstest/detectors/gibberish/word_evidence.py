@@ -146,7 +146,7 @@ def is_shouted(word: str) -> bool:
 class WordScorer:
     """Evidence of words in answers wanted in one language (None: any that has function words here).
 
-    known: what was weighed already.
+    known: what was weighed already. novelty: the same of `NoveltySum`.
     """
 
     def __init__(self, language: str | None) -> None:
@@ -157,6 +157,7 @@ class WordScorer:
         # Without a profile of its own, what is no English would be no word.
         self._latin = () if writes_latin and not trigrams(language or "") else tuple(latin)
         self.known: dict[str, WordEvidence] = {}
+        self.novelty: dict[str, float] = {}
         self._only_latin = language is not None and is_latin(language)
         self._forms = word_forms(language) if language else None
         self._judges_grammar = language is None or language in covered_languages()
