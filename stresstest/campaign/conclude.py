@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,19 +73,7 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     observed = plane_verdict(generations, settings.decoding, run.profile, run.id, untestable=untestable)
     generations = apply_confirmed_plane(generations, found, run)
     certifying = certifying_sample(generations)
-    threshold = certified_threshold(
-        certifying,
-        RIGORS[settings.rigor],
-        tighten=settings.tighten,
-        temperature=settings.decoding.temperature,
-    )
-    if run.status is not RunStatus.DONE:
-        threshold = _without_certificate(threshold, len(certifying))
-    elif old := old_answers_reason(certifying, run.profile.clock):
-        threshold = without_certificate(threshold, old)
-    threshold = judge_fitness(threshold, generations, certifying, run)
-    climb = [g for g in generations if g.job.phase is Phase.CLIMB]
-    threshold = withhold_cap(threshold, climb, certifying, settings)
+    threshold = judged_threshold(run, generations)
     safe = safe_max_tokens(threshold, settings.margin)
     ignored = find_ignored_units(generations)
     shown = representative_failure(certifying) or representative_failure(generations)
@@ -110,6 +99,26 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
         thinking=certify_budget(certifying, run, store.loader(run.id)),
         holds_up_to=settings.holds_up_to,
     )
+
+
+def judged_threshold(run: Run, generations: Sequence[GenerationRecord], *, among: int = 1) -> Threshold:
+    """What is certified of a run, and why no cap is recommended, if none is. among: runs of which it is
+    chosen for its T; the confidence then holds for all of them together."""
+    settings, certifying = run.settings, certifying_sample(generations)
+    threshold = certified_threshold(
+        certifying,
+        RIGORS[settings.rigor],
+        tighten=settings.tighten,
+        temperature=settings.decoding.temperature,
+        among=among,
+    )
+    if run.status is not RunStatus.DONE:
+        threshold = _without_certificate(threshold, len(certifying))
+    elif old := old_answers_reason(certifying, run.profile.clock):
+        threshold = without_certificate(threshold, old)
+    threshold = judge_fitness(threshold, generations, certifying, run)
+    climb = [g for g in generations if g.job.phase is Phase.CLIMB]
+    return withhold_cap(threshold, climb, certifying, settings)
 
 
 def current_result(store: Store, reference: str) -> RunResult:

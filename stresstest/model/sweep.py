@@ -14,6 +14,20 @@ SWEEP_CONTROL = "sweep-control"
 
 
 @dataclass(frozen=True, slots=True)
+class CellLimit:
+    """What is certified of a cell. safe_max_tokens, needs_no_cap: as in `SweepCell`."""
+
+    threshold: Threshold
+    safe_max_tokens: int | None
+    needs_no_cap: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a safe max_tokens, or no need of one."""
+        return self.safe_max_tokens is not None or self.needs_no_cap
+
+
+@dataclass(frozen=True, slots=True)
 class SweepCell:
     """One combination of parameter values. None: not measured.
 
@@ -29,7 +43,8 @@ class SweepCell:
     models that the sample's streams name. prompts: distinct ones that the sample's answers are to. doubts:
     what speaks against the answers being of the model, the decoding and the server that are named.
     needs_no_cap: T is where its answers end by themselves, few of them fail, and no other run speaks against
-    that. measured_now: the sweep began or finished the run; False for one that was complete before.
+    that. measured_now: the sweep began or finished the run; False for one that was complete before. joint:
+    what holds of it at a confidence for all cells together, so also of the one that is chosen for its T.
     """
 
     values: Mapping[str, str]
@@ -59,6 +74,12 @@ class SweepCell:
     doubts: tuple[str, ...] = ()
     needs_no_cap: bool = False
     measured_now: bool = field(default=False, compare=False)
+    joint: CellLimit | None = None
+
+    @property
+    def limit(self) -> CellLimit:
+        """What is certified of it alone, whatever the other cells show."""
+        return CellLimit(self.threshold, self.safe_max_tokens, self.needs_no_cap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,14 +91,15 @@ def needed_at_risk(alpha: float, confidence: float, floor: int = 0) -> int:
     return max(floor, ceil(log(1.0 - confidence) / log1p(-alpha) - 1e-9))
 
 
-def certify(sample: Sequence[Observation], rigor: Rigor, looks: int = 1) -> Threshold:
+def certify(sample: Sequence[Observation], rigor: Rigor, looks: int = 1, among: int = 1) -> Threshold:
     """The largest T whose upper bound is <= rigor.alpha, from one of `looks` declared looks. O(n log n).
 
-    Each look has confidence 1 - (1 - rigor.confidence) / looks. Without an onset in the sample `tokens` =
-    `censored_at` = C, never an extrapolation. With too few generations at risk, or failures from the start,
-    nothing is certified, and `lacking` states in numbers what is missing.
+    among: samples of which this one is chosen, for its T or otherwise. Each look of each of them has
+    confidence 1 - (1 - rigor.confidence) / (looks x among), so that all hold together (Bonferroni). Without
+    an onset in the sample `tokens` = `censored_at` = C, never an extrapolation. With too few generations at
+    risk, or failures from the start, nothing is certified, and `lacking` states in numbers what is missing.
     """
-    confidence = 1.0 - (1.0 - rigor.confidence) / looks
+    confidence = 1.0 - (1.0 - rigor.confidence) / (looks * among)
     counts = _PositionCounts.of(sample)
     candidates = counts.candidates()
 
@@ -160,7 +161,7 @@ def _lacking(n: int, d: int, doubtful: int, smallest: int, rigor: Rigor, confide
     )
 
 
-def certify_looks(sets: Sequence[Sequence[Observation]], rigor: Rigor) -> Threshold:
+def certify_looks(sets: Sequence[Sequence[Observation]], rigor: Rigor, among: int = 1) -> Threshold:
     """The largest T over the looks of --tighten. `sets[k]`: the whole sample at look k, at most four looks.
 
     Each look spends a quarter of the error probability, so the largest T is valid at any stopping point
@@ -169,7 +170,7 @@ def certify_looks(sets: Sequence[Sequence[Observation]], rigor: Rigor) -> Thresh
     """
     if len(sets) > MAX_LOOKS:
         raise ValueError(f"{len(sets)} looks, but {MAX_LOOKS} were declared")
-    found = [certify(sample, rigor, MAX_LOOKS) for sample in sets] or [certify((), rigor, MAX_LOOKS)]
+    found = [certify(sample, rigor, MAX_LOOKS, among) for sample in sets or ((),)]
     best = max((t for t in found if t.certified), key=lambda t: t.tokens or 0, default=found[-1])
     if best.censored_at is not None and any(t.certified and t.censored_at is None for t in found):
         return replace(best, censored_at=None)
@@ -182,8 +183,9 @@ def certified_threshold(
     *,
     tighten: bool = False,
     temperature: float | None = None,
+    among: int = 1,
 ) -> Threshold:
-    """The threshold of a run's certifying answers.
+    """The threshold of a run's certifying answers. among: runs of which it is chosen, as in `certify`.
 
     With `tighten` each look has its own rung number, and its sample contains all rungs up to that number.
     Identical outputs count once (:func:`deduplicate`). Nothing is certified without real token counts, or if
@@ -193,10 +195,11 @@ def certified_threshold(
     looks = [[g for g in generations if g.job.rung <= rung] for rung in rungs]
     if tighten:
         threshold = certify_looks(
-            [deduplicate(known_observations(look), temperature) for look in looks], rigor
+            [deduplicate(known_observations(look), temperature) for look in looks], rigor, among
         )
     else:
-        threshold = certify(deduplicate(known_observations(generations), temperature), rigor)
+        sample = deduplicate(known_observations(generations), temperature)
+        threshold = certify(sample, rigor, among=among)
     lacking = unusable_reason(generations) or _spoilt_windows_reason(generations, threshold)
     if lacking is None:
         return threshold

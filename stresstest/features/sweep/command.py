@@ -52,7 +52,7 @@ def command(
     again at the end, to show that its failures have not gone away by themselves.
     """
     from stresstest.config.credentials.bound_key import BoundKey
-    from stresstest.features.sweep.console import farthest_cell, print_sweep, stored_words
+    from stresstest.features.sweep.console import chosen_limit, farthest_cell, print_sweep, stored_words
     from stresstest.features.sweep.document import sweep_document
     from stresstest.features.sweep.workflow import parameter_combinations, run_sweep
     from stresstest.model.sweep import Sweep
@@ -87,7 +87,7 @@ def command(
             )
             flags = f"{options['program']} recommend --format vllm --like {best.run_id}"
             limit = (flags, "the largest limit, as server flags")
-            print_next(console, page if best.needs_no_cap else limit)
+            print_next(console, page if chosen_limit(best).needs_no_cap else limit)
     if done.stored:
         note = stored_words(done.stored, len(done.sweep.cells))
         typer.echo(f"note: {note}", err=True)

@@ -11,7 +11,7 @@ from stresstest.detectors.registry import symptom_counts
 from stresstest.diagnosis.answers import differing_loads
 from stresstest.model import Run, Threshold
 from stresstest.model.percent import percent
-from stresstest.model.sweep import Sweep, SweepCell, SweepControl, ThresholdRatio
+from stresstest.model.sweep import CellLimit, Sweep, SweepCell, SweepControl, ThresholdRatio
 from stresstest.render.limits import safe_words
 from stresstest.render.text import (
     NOT_MEASURED,
@@ -71,34 +71,66 @@ def print_sweep(console: Console, found: Sweep) -> None:
         missing = "cells, or the control of the first one, are missing"
         console.print(Text(f"The sweep is not complete: {missing}.", style="yellow"))
     if best := farthest_cell(found):
-        console.print(Text(sanitize(f" → {best_words(best)}"), style="bold cyan"))
+        console.print(Text(sanitize(f" → {best_words(best, len(found.cells))}"), style="bold cyan"))
+    else:
+        console.print(Text(sanitize(_unproven_words(found)), style="yellow"), end="")
 
 
 def farthest_cell(found: Sweep) -> SweepCell | None:
-    """The cell that is certified farthest, with a safe max_tokens or without need of one; None where there is
-    none, or the sweep is not done."""
-    usable = [each for each in found.cells if each.safe_max_tokens is not None or each.needs_no_cap]
-    if not found.complete or (found.control is not None and not found.control.confirms):
-        return None
-    return max(usable, key=lambda each: (*_reach(each), each.needs_no_cap), default=None)
+    """The cell that is certified farthest at a confidence that holds for all of them together, with a safe
+    max_tokens or without need of one; None where there is none, or the sweep is not done."""
+    usable = [each for each in _compared(found) if chosen_limit(each).usable]
+    return max(usable, key=lambda each: _reach(chosen_limit(each)), default=None)
 
 
-def _reach(cell: SweepCell) -> tuple[int, int]:
-    return cell.threshold.tokens or 0, cell.safe_max_tokens or 0
+def chosen_limit(cell: SweepCell) -> CellLimit:
+    """What is certified of a cell that is chosen among all for its T."""
+    return cell.limit if cell.joint is None else cell.joint
 
 
-def best_words(cell: SweepCell) -> str:
-    """What the farthest cell is, up to where it is certified, and how to send its setting."""
-    certified = certified_sentence(cell.threshold, cell.generations)
-    if cell.needs_no_cap:
+def _farthest_alone(found: Sweep) -> SweepCell | None:
+    """The same where each cell is looked at alone: nothing holds of it once it is chosen for that."""
+    usable = [each for each in _compared(found) if each.limit.usable]
+    return max(usable, key=lambda each: _reach(each.limit), default=None)
+
+
+def _compared(found: Sweep) -> Sequence[SweepCell]:
+    done = found.complete and (found.control is None or found.control.confirms)
+    return found.cells if done else ()
+
+
+def _reach(limit: CellLimit) -> tuple[int, int, bool]:
+    return limit.threshold.tokens or 0, limit.safe_max_tokens or 0, limit.needs_no_cap
+
+
+def best_words(cell: SweepCell, cells: int) -> str:
+    """What the farthest of so many cells is, up to where it is certified, and how to send its setting."""
+    limit = chosen_limit(cell)
+    certified = certified_sentence(limit.threshold, cell.generations)
+    if cells > 1:
+        certified += f", and although it is the best of {cells} cells"
+    if limit.needs_no_cap:
         certified = f"answers up to T need no max_tokens, longer ones were not measured; {certified}"
     else:
-        certified = f"the largest safe max_tokens, {format_count(cell.safe_max_tokens)}; {certified}"
+        certified = f"the largest safe max_tokens, {format_count(limit.safe_max_tokens)}; {certified}"
     sent = {name: cell.decoding.given()[name] for name in cell.values if name in cell.decoding.given()}
     words = f"with {_values(cell.values)}: {certified}."
     if not sent or "system_prompt" in sent:
         return words
     return f"{words} To send it, add to the body of each request: {json.dumps(sent)[1:-1]}"
+
+
+def _unproven_words(found: Sweep) -> str:
+    """That no T is certified of the best of the cells, and what to do; empty where no cell has one alone."""
+    cell = _farthest_alone(found)
+    if cell is None:
+        return ""
+    return (
+        f" → {_values(cell.values)} is certified farthest when each cell is taken alone. But the best of "
+        f"{len(found.cells)} is the best by chance, too: {cell.generations} answers a cell certify nothing "
+        f"of it. Compare fewer values, take a higher --rigor, or measure this setting once more, alone: "
+        f"stresstest run with another --seed.\n"
+    )
 
 
 def certified_words(found: Sweep) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from stresstest.model.sweep import Sweep, SweepCell, SweepControl
+from stresstest.model.sweep import CellLimit, Sweep, SweepCell, SweepControl
 
 
 def stored_document(found: Sweep) -> dict[str, Any]:
@@ -34,6 +34,17 @@ def _control(control: SweepControl) -> dict[str, Any]:
     }
 
 
+def _joint(limit: CellLimit) -> dict[str, Any]:
+    """What holds of the cell although it may be chosen among all for its T."""
+    return {
+        "tokens": limit.threshold.tokens,
+        "certified": limit.threshold.certified,
+        "lacking": limit.threshold.lacking,
+        "safe_max_tokens": limit.safe_max_tokens,
+        "needs_no_cap": limit.needs_no_cap,
+    }
+
+
 def _cell(cell: SweepCell) -> dict[str, Any]:
     threshold = cell.threshold
     return {
@@ -49,6 +60,7 @@ def _cell(cell: SweepCell) -> dict[str, Any]:
         },
         "safe_max_tokens": cell.safe_max_tokens,
         "needs_no_cap": cell.needs_no_cap,
+        "joint": None if cell.joint is None else _joint(cell.joint),
         "generations": cell.generations,
         "failed": cell.failed,
         "symptoms": dict(cell.kinds),

@@ -9,6 +9,7 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
+from stresstest.campaign.conclude import judged_threshold
 from stresstest.campaign.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
@@ -19,13 +20,14 @@ from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign
 from stresstest.campaign.served_model import describe_server_changes
 from stresstest.diagnosis.answers import sweep_answers, working_cells
-from stresstest.diagnosis.cells import sweep_cell, threshold_ratios
+from stresstest.diagnosis.cells import needs_no_cap, sweep_cell, threshold_ratios
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
 from stresstest.features.sweep.control import run_control
 from stresstest.features.sweep.document import stored_document
-from stresstest.model import PARAMETERS, DocumentKind, Run, RunSettings, RunStatus
+from stresstest.model import PARAMETERS, DocumentKind, Run, RunResult, RunSettings, RunStatus
 from stresstest.model.address import clean_url
-from stresstest.model.sweep import Sweep, SweepCell, SweepControl
+from stresstest.model.sweep import CellLimit, Sweep, SweepCell, SweepControl
+from stresstest.statistics import safe_max_tokens
 from stresstest.store.documents import clean_settings
 from stresstest.store.repository import Store
 
@@ -153,6 +155,7 @@ async def run_sweep(
             found,
             doubts=tuple(doubts(result.run, result.generations, result.samples)),
             measured_now=known is None or known.status is not RunStatus.DONE,
+            joint=_joint_limit(result, len(every)),
         )
         document.add(found, simulated=ending.result.run.profile.simulated)
     if working := working_cells(document.cells, list(params)):
@@ -168,6 +171,16 @@ async def run_sweep(
             return SweepResult(document.current(), tuple(stored), interrupted=True)
         document.add_control(control)
     return SweepResult(document.current(), tuple(stored))
+
+
+def _joint_limit(result: RunResult, cells: int) -> CellLimit:
+    """What is certified of a cell where so many are compared, and the farthest is chosen."""
+    threshold = judged_threshold(result.run, result.generations, among=cells)
+    if result.overruled_by is not None:
+        threshold = replace(threshold, withheld=result.threshold.withheld)
+    safe = safe_max_tokens(threshold, result.run.settings.margin)
+    needs_none = needs_no_cap(replace(result, threshold=threshold, safe_max_tokens=safe))
+    return CellLimit(threshold, safe, needs_none)
 
 
 class _SweepDocument:

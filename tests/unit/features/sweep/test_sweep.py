@@ -18,6 +18,7 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
+from stresstest.campaign.provenance.doubts import doubts_about
 from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
 from stresstest.diagnosis.cells import needs_no_cap, onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
@@ -37,7 +38,7 @@ from stresstest.model import (
     Subject,
     Threshold,
 )
-from stresstest.model.sweep import Sweep, SweepCell, SweepControl
+from stresstest.model.sweep import CellLimit, Sweep, SweepCell, SweepControl
 from stresstest.simulation.engine.scenario.file import load_scenario
 from stresstest.store import open_store
 from stresstest.store.repository import Store
@@ -112,6 +113,49 @@ def test_the_next_command_names_the_cell_that_reaches_farthest() -> None:
     assert farthest_cell(Sweep(cells[:1])) is None
 
 
+def test_the_best_of_many_is_chosen_and_told_by_what_holds_for_all() -> None:
+    """Of 24 settings that change nothing the farthest was certified to nearly twice the truth: the largest T
+    of many is large by chance."""
+    alone = Threshold(0.1, 0.9, 423, 38, 1, 0.099, certified=True)
+    lacking = replace(alone, tokens=None, certified=False, lacking="53 answers at risk are needed")
+    jointly = replace(alone, tokens=350, onsets=0)
+    cells = tuple(
+        replace(cell(value, 5, "loop"), run_id=value, safe_max_tokens=380, threshold=alone) for value in "abc"
+    )
+    unproven = Sweep(tuple(replace(each, joint=CellLimit(lacking, None)) for each in cells))
+    out = io.StringIO()
+    print_sweep(Console(file=out, width=400), unproven)
+    assert farthest_cell(unproven) is None
+    assert (
+        "the best of 3 is the best by chance, too: 38 answers a cell certify nothing of it" in out.getvalue()
+    )
+    joint = [CellLimit(lacking, None), CellLimit(jointly, 315), CellLimit(lacking, None)]
+    found = Sweep(tuple(replace(each, joint=one) for each, one in zip(cells, joint, strict=True)))
+    best, out = farthest_cell(found), io.StringIO()
+    print_sweep(Console(file=out, width=400), found)
+    assert best is not None
+    assert best.run_id == "b"
+    assert "the largest safe max_tokens, 315; certified up to T = 350 tokens" in out.getvalue()
+    assert "and although it is the best of 3 cells" in out.getvalue()
+
+
+def test_whoever_uses_the_limit_of_the_best_cell_is_told(tmp_path: Path) -> None:
+    """`recommend --like` printed the T of the farthest cell as that of any run."""
+    alone = Threshold(0.1, 0.9, 423, 38, 1, 0.099, certified=True)
+    with open_store(str(tmp_path / "s.sqlite3")) as store:
+        for run in ("r1", "r2"):
+            store.create_run(make_run(run))
+        joint = CellLimit(replace(alone, tokens=350), 315)
+        best = replace(cell("1.0", 1, "loop"), run_id="r1", threshold=alone, joint=joint)
+        other = replace(best, run_id="r2", threshold=replace(alone, tokens=360))
+        body = stored_document(Sweep((best, other)))
+        store.save_document(DocumentKind.SWEEP, body, complete=True, simulated=False, runs=["r1", "r2"])
+        [told] = [note for note in doubts_about(store, "r1") if "sweep" in note]
+        assert "reaches farthest of the 2 cells" in told
+        assert told.endswith("is T = 350 (a safe max_tokens of 315).")
+        assert not any("sweep" in note for note in doubts_about(store, "r2"))
+
+
 def test_a_setting_that_needs_no_cap_is_the_best_where_it_reaches_farther() -> None:
     """The next command named the cell whose answers loop, since the one that helped has no limit to print."""
     looping = replace(
@@ -139,7 +183,8 @@ def test_a_setting_that_needs_no_cap_is_the_best_where_it_reaches_farther() -> N
         "→ with repetition_penalty 1.2: answers up to T need no max_tokens, longer ones were not measured; "
         "certified up to T ≥ 1,955 tokens: with 90 % "
         "confidence, at most 10 % of answers degenerate by then (none of 24 in the sample, not counting "
-        "healthy answers that ended or were cut sooner). To send it, add to the body of each request: "
+        "healthy answers that ended or were cut sooner), and although it is the best of 2 cells. "
+        "To send it, add to the body of each request: "
         '"repetition_penalty": 1.2'
     ) in out.getvalue()
     assert "T: with 90 % confidence, at most 10 % of answers degenerate by T." in out.getvalue()
