@@ -48,12 +48,12 @@ def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | P
             raise UsageError(f"{output} is also an input file, and is not overwritten.")
 
 
-def replace_file(path: Path, lines: Iterable[str]) -> None:
+def replace_file(path: Path, pieces: Iterable[str | bytes]) -> None:
     """Write a whole file at once, in place of the one, or the link, that is there. Raises OSError."""
     half = path.with_name(f"{path.name[:60]}.{os.getpid()}.tmp")
-    with half.open("x", encoding="utf-8") as file:  # follows no link
+    with half.open("xb") as file:  # follows no link
         try:
-            file.writelines(lines)
+            file.writelines(map(_as_bytes, pieces))
             file.close()
             if path.exists():
                 shutil.copymode(path, half)
@@ -63,15 +63,19 @@ def replace_file(path: Path, lines: Iterable[str]) -> None:
             raise
 
 
-def write_over(path: Path, lines: Iterable[str]) -> None:
+def write_over(path: Path, pieces: Iterable[str | bytes]) -> None:
     """Write a file that the user has named: whole, or what was there stays. A link, a pipe, a device,
     somebody else's file or one in a folder that cannot be written to stays what it is, and is written as the
-    lines come. Raises OSError."""
+    pieces come. Raises OSError."""
     if _may_be_replaced(path):
-        replace_file(path, lines)
+        replace_file(path, pieces)
         return
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
+    with path.open("wb") as file:
+        file.writelines(map(_as_bytes, pieces))
+
+
+def _as_bytes(piece: str | bytes) -> bytes:
+    return piece.encode() if isinstance(piece, str) else piece
 
 
 def _may_be_replaced(path: Path) -> bool:

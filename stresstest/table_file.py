@@ -14,13 +14,13 @@ import importlib.util
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from stresstest.errors import UsageError
 from stresstest.model.texts.ci_commands import LOG_COMMAND
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, write_over
 
 Columns = Mapping[str, type]
 """The columns in their order, with their types: str, int, float or bool."""
@@ -72,15 +72,19 @@ def table_encoder(name: str, columns: Columns) -> TableEncoder:
 
 
 def write_table(name: str, columns: Columns, rows: Iterable[Row]) -> int:
-    """Write a whole table; returns the number of its rows. Raises UsageError for a file it cannot write."""
+    """Write a whole table, or leave what was there; returns the number of its rows. Raises UsageError for a
+    file it cannot write."""
     encoder, count = table_encoder(name, columns), 0
     refuse_database(name)
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal count
+        for count, row in enumerate(rows, 1):  # noqa: B007  counted for the caller
+            yield encoder.encode([row])
+        yield encoder.end()
+
     try:
-        with Path(name).open("wb") as file:
-            for row in rows:
-                file.write(encoder.encode([row]))
-                count += 1
-            file.write(encoder.end())
+        write_over(Path(name), pieces())
     except OSError as error:
         raise UsageError(f"{name} cannot be written: {error.strerror or error}.") from None
     return count

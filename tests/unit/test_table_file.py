@@ -8,6 +8,7 @@ import json
 import re
 import tracemalloc
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,22 @@ def test_long_texts_are_written_in_bounded_memory() -> None:
     assert peak < 32 * 2**20
     groups = pyarrow.parquet.ParquetFile(io.BytesIO(b"".join(parts) + encoder.end())).metadata
     assert (groups.num_rows, groups.num_row_groups) == (128, 8)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_an_interrupted_table_leaves_the_earlier_one(tmp_path: Path, ending: str) -> None:
+    """Ctrl-C in an export left nothing of the complete table that had the name before."""
+    path = tmp_path / f"t.{ending}"
+    path.write_bytes(b"what was there")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        yield {"a": 1}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_table(str(path), {"a": int}, rows())
+    assert path.read_bytes() == b"what was there"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_what_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
