@@ -16,8 +16,6 @@ WARNING_LOOKBACK = 64
 """Tokens, about three sentences: an entropy change at most this long before a confirmed onset belongs to
 it. A longer reach would date an onset back to a change that the text survived."""
 
-ROWS_WITHIN = 4
-"""Rows of a near-loop that a loop's period has at least where they are a failure of their own."""
 LASTING_COPIES, LASTING_TOKENS = 8, 1000
 """Copies and repeated tokens from which on an exact loop is one by itself. A shorter one may be a stretch of
 a near-loop that is exact by chance: the near-loop is then where it began, and a threshold must not lie after
@@ -106,7 +104,7 @@ def resolve_symptoms(symptoms: list[Symptom]) -> list[Symptom]:
     exact = [s for s in symptoms if s.kind is SymptomKind.LOOP and s.confirmed]
     endless = [s for s in symptoms if s.confirmed and s.end is None and symptom_info(s.kind).endless]
     near = [_demote_near_loop(s, exact) for s in symptoms if s.kind is SymptomKind.NEAR_LOOP]
-    near = [s for s in near if not any(_covers(loop, s.onset) and not _is_within(s, loop) for loop in exact)]
+    near = [s for s in near if not any(_covers(loop, s.onset) for loop in exact)]
     kept = [s for s in symptoms if s.kind is not SymptomKind.NEAR_LOOP and not _explained(s, exact, endless)]
     known = [_with_near_loop_alarm(s, symptoms) if s in exact else s for s in kept]
     return sorted([*known, *near], key=symptom_order)
@@ -158,17 +156,7 @@ def _with_near_loop_alarm(loop: Symptom, symptoms: Iterable[Symptom]) -> Symptom
 
 def _demote_near_loop(near: Symptom, exact: Iterable[Symptom]) -> Symptom:
     """The near-loop, as a warning if it extends into an exact loop and was proven only by it."""
-    led = any(_leads_into(near, loop) and not _is_within(near, loop) for loop in exact)
-    return replace(near, confirmed=False) if led else near
-
-
-def _is_within(near: Symptom, loop: Symptom) -> bool:
-    """Whether a near-loop stands in every copy of the loop, and so is no other name for it: one row again and
-    again, hour by hour, in a loop of days."""
-    copy = 0 if loop.start is None else loop.onset - loop.start
-    many = ROWS_WITHIN * int(near.detail["period_words"]) <= copy
-    proven = bool(near.detail["steady"]) or near.alarm < loop.onset
-    return many and proven and near.onset < loop.onset
+    return replace(near, confirmed=False) if any(_leads_into(near, loop) for loop in exact) else near
 
 
 def _leads_into(near: Symptom, loop: Symptom) -> bool:

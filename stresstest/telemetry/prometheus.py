@@ -165,7 +165,7 @@ def _read(lines: Iterable[str]) -> dict[str, list[_MetricSeries]]:
                 if math.isfinite(sample.value):
                     series = _MetricSeries(sample.labels, sample.value)
                     page.setdefault(sample.name.removeprefix(_PREFIX), []).append(series)
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         return {}
     return page
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.loop.rows import second_row
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT, requested_repetition
 from stresstest.model import Symptom, SymptomKind, Token
 from stresstest.model.tokens import IMPOSSIBLE_TEXTS
@@ -101,7 +102,7 @@ class _CandidateRun:
 
 @dataclass(slots=True, eq=False)
 class _ConfirmedLoop:
-    """A run that passed the bound. last: its last repeated token (0-based)."""
+    """A run that passed the bound. last: its last repeated token (0-based). onset: once it was asked for."""
 
     period: int
     start: int
@@ -110,6 +111,7 @@ class _ConfirmedLoop:
     last: int
     text: str
     active: bool = True
+    onset: int | None = None
 
 
 @lru_cache(1 << 14)
@@ -429,6 +431,23 @@ class LoopDetector:
     def _text(self, start: int, length: int) -> str:
         return "".join(self._texts[code] for code in self._seq[start : start + length])
 
+    def _onset(self, loop: _ConfirmedLoop) -> int:
+        if loop.onset is None:
+            loop.onset = self._find_onset(loop)
+        return loop.onset
+
+    def _find_onset(self, loop: _ConfirmedLoop) -> int:
+        """The first token of the second copy; of equal rows, the first of the second row."""
+        begins = second_row(loop.text)
+        if begins is None:
+            return loop.start + 1
+        first, read = loop.start - loop.period, 0
+        for at in range(first, loop.start):
+            read += len(self._texts[self._seq[at]])
+            if read > begins:
+                return at + 1
+        return loop.start + 1
+
     def _symptom(self, loop: _ConfirmedLoop) -> Symptom:
         repeated = loop.last - loop.start + 1
         exponent = (repeated + loop.period) / loop.period
@@ -436,7 +455,7 @@ class LoopDetector:
         shown = shown if len(shown) <= 80 else f"{shown[:77]}…"
         return Symptom(
             kind=SymptomKind.LOOP,
-            onset=loop.start + 1,
+            onset=self._onset(loop),
             alarm=loop.alarm,
             start=loop.start - loop.period + 1,
             end=None if loop.active else loop.last + 1,

@@ -427,8 +427,10 @@ class NearLoopDetector:
         if proof is Proof.REORDERING and self._sum:
             first = min(first, self._date_stretch(self._stretch))
         if self._steady >= lag and self._bounds.shares_keys(facts):
-            # Records share their keys with healthy ones.
-            first = max(first, written.constant_from(n - self._steady + 1, lag))
+            # Records share their keys with healthy ones; rows that only count are no records.
+            steady_from = n - self._steady + 1
+            rows_from = written.constant_from(steady_from, lag)
+            first = max(first, steady_from) if rows_from == steady_from else max(rows_from, self._lowest)
         start = max(first - lag, 0)
         text = written.text(n - lag + 1, n + 1)
         self._current = NearLoopRun(first, start, lag, self._position, need, steady, text, n, proof)
@@ -452,8 +454,12 @@ class NearLoopDetector:
         return self._known if proof is Proof.REORDERING else max(self._third, self._circling)
 
     def _date_stretch(self, stretch: CopiedStretch) -> int:
-        lowest = self._found[-1].last + 1 if self._found else 0
-        return self._history.backdate(stretch.first, stretch.lag, lowest)
+        return self._history.backdate(stretch.first, stretch.lag, self._lowest)
+
+    @property
+    def _lowest(self) -> int:
+        """The first word behind all near-loops so far."""
+        return self._found[-1].last + 1 if self._found else 0
 
     def _start_section(self, reasoning: bool) -> None:
         """Start answer or reasoning: no copy crosses from one into the other, since an answer may quote its

@@ -161,11 +161,13 @@ class TokenHistory:
         copied, seq = self.copied, self.codes
         begin = at = first
         run = missed = 0
+        # Places in the row at which a number goes round, as is known from the first rollover on.
+        clocks = {i % lag for i in range(first, len(seq)) if self._values.get(i, _UNREADABLE).goes_round}
         least = lag * ROWS_BEFORE_FIGURES
         while at > lag and missed <= lag // 2:
             at -= 1
             same = seq[at] == seq[at - lag]
-            if same and copied[at]:
+            if same and (copied[at] or at % lag in clocks):
                 run += 1
             else:
                 run, missed = 0, missed + 1

@@ -91,7 +91,7 @@ def _version(found: EndpointProfile) -> HealthCheck:
             "the server has no /version: not vLLM, or behind a proxy",
             "a swapped model or server cannot be distinguished from a new version",
         )
-    numbers = re.match(r"(\d+)\.(\d+)", found.version)
+    numbers = re.match(r"(\d{1,9})\.(\d{1,9})", found.version)
     low, high = _KNOWN_VERSIONS
     if numbers and not low <= (int(numbers[1]), int(numbers[2])) <= high:
         return HealthCheck(

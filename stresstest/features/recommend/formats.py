@@ -44,7 +44,7 @@ _NO_SYSTEM = (
 _LATE_DEFAULTS = ("presence_penalty", "frequency_penalty")
 """What vLLM takes as defaults of the server from 0.32 on (`ModelConfig.get_diff_sampling_param`), and before
 drops without a word."""
-_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})")
 
 
 def _defaults_hold_penalties(limits: ModelLimits) -> bool:

@@ -211,9 +211,9 @@ def _parse(text: str) -> tuple[str | None, dict[str, _GpuMetrics]]:
         return None, {}
     try:
         families = list(text_string_to_metric_families(used))
-    except (ValueError, LookupError, TypeError, AttributeError):
+        samples = [s for family in families for s in family.samples if math.isfinite(s.value)]
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         return None, {}
-    samples = [s for family in families for s in family.samples if math.isfinite(s.value)]
     if any(s.name == "nvidia_smi_last_collect_success" and s.value == 0 for s in samples):
         return None, {}
     sources = {_PREFIXES[prefix] for s in samples for prefix in _PREFIXES if s.name.startswith(prefix)}

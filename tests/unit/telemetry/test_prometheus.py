@@ -142,6 +142,11 @@ def test_what_is_not_finite_is_not_measured() -> None:
     assert sample == ServerSample(at=0.0, running=2.0)
 
 
+def test_a_number_of_hundreds_of_digits_ends_nothing() -> None:
+    """Without a point it is an integer of Python's, of any length: a run ended with an internal error."""
+    assert parse_metrics(f"vllm:num_requests_running {'9' * 400}\n") is None
+
+
 @given(st.data())
 def test_a_damaged_page_never_crashes(data: st.DataObject) -> None:
     """Whatever is cut out of or put into a page, the result is a reading of finite numbers or None."""

@@ -32,12 +32,12 @@ _IDS = re.compile(r"None|\[[^\]]*\]")
 _REQUEST = re.compile(rf"Received request {_ID}: (?=prompt: |params: )")
 _DETAILED = re.compile(rf"Request {_ID} details: (?=prompt: )")
 _QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"")
-_CAP = re.compile(r"\bmax_tokens=(\d+)")
+_CAP = re.compile(r"\bmax_tokens=(\d{1,12})\b")
 _GENERATES = re.compile(r"params: (?:Sampling|BeamSearch)Params\((?:n=(\d{1,5})\b)?")
 _CALLED = "[tool_calls: "
 """How calls of tools are written, in the place of a text."""
 _ARGUMENTS = re.compile(r"\bargs: (?:Namespace\(|\{)")
-_LOG_LENGTH = re.compile(r"\bmax_log_len['\"]?[=:] ?(\d+)")
+_LOG_LENGTH = re.compile(r"\bmax_log_len['\"]?[=:] ?(\d{1,12})\b")
 """In the line of the server's arguments alone: a path in the access log may have the same words."""
 
 
@@ -71,7 +71,7 @@ def read_request(text: str, kind: bytes | None) -> Request | None:
     quoted = _QUOTED.match(text, end + len(_PROMPT_AT)) if text.startswith(_PROMPT_AT, end) else None
     if quoted:
         end = quoted.end()
-    cap = _CAP.search(text, end)
+    cap = _CAP.search(_QUOTED.sub("''", text[end:]))  # a client's `stop` is quoted before it
     generates = _GENERATES.search(text, end) if received else None
     return Request(
         match["id"],

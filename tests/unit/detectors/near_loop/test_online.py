@@ -581,6 +581,10 @@ def test_a_few_items_that_are_worded_alike_are_no_near_loop() -> None:
     assert found(f"Here is what you asked for.\n{items}That is all there is to it.") == []
 
 
+def _twelve(hour: int) -> str:
+    return f"{(hour - 1) % 12 + 1}:00 {'AM' if hour % 24 < 12 else 'PM'}"
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -588,8 +592,12 @@ def test_a_few_items_that_are_worded_alike_are_no_near_loop() -> None:
         lambda n: f"{n % 24:02}:00 - Check the email and the calendar.\n",
         lambda n: f"[{n // 4:02}:{n % 4 * 15:02}] Check the email and the calendar.\n",
         lambda n: f"- {_day(7 * n):%B %d}: Check the email and the calendar.\n",
+        lambda n: f"{_twelve(n)} - {_twelve(n + 1)}: Check the email and then the calendar.\n",
+        lambda n: f"{n * 3 // 2 % 24:02}:{n % 2 * 30:02} - Check the email and then the calendar.\n",
+        lambda n: f"{n + 1}. [{n // 12 % 24:02}:{n % 12 * 5:02}] The guard walks around the building.\n",
+        lambda n: f"{6 + n // 30}:{n % 30 * 2:02} - Bus {n + 8} stops at the corner of the market.\n",
     ],
-    ids=["half hours", "hours", "quarters of a minute", "weeks"],
+    ids=["half hours", "hours", "quarters of a minute", "weeks", "ranges", "90 minutes", "numbered", "buses"],
 )
 def test_clocks_and_calendars_go_round(row: Callable[[int], str]) -> None:
     """One entry for every half hour was dated to the second day, where an exact loop begins."""

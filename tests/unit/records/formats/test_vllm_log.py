@@ -66,6 +66,14 @@ def test_a_count_beside_the_answer_is_taken() -> None:
     assert (found.text, found.completion_tokens, found.max_tokens) == ("Yes.", 3, 64)
 
 
+@pytest.mark.parametrize("stop", ["max_tokens=7", f"max_tokens={'9' * 5000}"], ids=["short", "long"])
+def test_a_clients_stop_is_no_cap(stop: str) -> None:
+    """It stands before the cap, as the client wrote it: one of 5,000 digits ended `scan` of the whole log."""
+    params = f"SamplingParams(n=1, stop=[{stop!r}], max_tokens=64, min_tokens=0)"
+    (found,) = _records(_asked("a", params), _said("a", "Yes."))
+    assert found.max_tokens == 64
+
+
 def test_two_open_requests_of_one_id_share_nothing() -> None:
     """Whose an answer is nobody knows, so that it has no prompt and no cap."""
     first, second = _records(_asked("a"), _asked("a"), _said("a", "Yes."), _said("a", "No."))

@@ -104,6 +104,12 @@ def test_a_stale_page_is_none() -> None:
     assert ExporterReader().read(stale, 1.0) is None
 
 
+def test_a_number_of_hundreds_of_digits_ends_nothing() -> None:
+    """Without a point it is an integer of Python's, of any length."""
+    page = SMI.replace("nvidia_smi_last_collect_success 1", f"nvidia_smi_last_collect_success {'9' * 400}")
+    assert ExporterReader().read(page, 1.0) is None
+
+
 def test_a_gpu_that_leaves_the_page_is_lost_once() -> None:
     """The other one goes on; should the first come back, it is sampled again."""
     two = DCGM + DCGM.replace('gpu="0"', 'gpu="1"').replace("GPU-604ac76c", "GPU-704ac76c")
