@@ -53,6 +53,7 @@ class StreamDetector:
         self._rest = ""
         self._unchecked = self._pieces = self._characters = 0
         self._certain = False
+        self._thinking = self._interleaved = False
 
     @property
     def full(self) -> bool:
@@ -67,17 +68,18 @@ class StreamDetector:
     def feed(self, text: str, *, reasoning: bool = False) -> bool:
         """Take the next chunk; returns whether a degeneration is certain.
 
-        reasoning: of thoughts before the answer, which are watched for loops only; what comes after the
-        answer has begun is not looked at.
+        reasoning: of thoughts, which are watched for loops, floods and gibberish only. They may take turns
+        with the answer, as where a model thinks between calls of tools.
         """
         if not isinstance(text, str):
             raise UsageError(f"A chunk of an answer is a text, not {type(text).__name__}.")
         # A client's empty chunk begins no answer.
-        if not text or (reasoning and self._answer) or self.full:
+        if not text or self.full:
             return self.alarmed
-        if self._thought and not reasoning and not self._answer:
-            self._pass_on([self._rest], reasoning=True)
-            self._rest = ""
+        if reasoning is not self._thinking:
+            self._pass_on([self._rest] if self._rest else [], reasoning=self._thinking)
+            self._rest, self._thinking = "", reasoning
+            self._interleaved = self._interleaved or (reasoning and bool(self._answer))
         text = text[: MAX_CHARACTERS - self._characters]
         self._characters += len(text)
         (self._thought if reasoning else self._answer).append(text)
@@ -100,9 +102,11 @@ class StreamDetector:
             reasoning="".join(self._thought),
             finish_reason=finish_reason,
         )
-        if not self.alarmed:
-            return _judge(cut_to_limit(record), self._job)
-        self._pass_on([self._rest] if self._rest else [], reasoning=not self._answer)
+        if not self.alarmed or self._interleaved:
+            judged = _judge(cut_to_limit(record), self._job)
+            if judged.degenerate or not self.alarmed:
+                return judged
+        self._pass_on([self._rest] if self._rest else [], reasoning=self._thinking)
         self._rest = ""
         found = self._suite.finish(finish_reason)
         return public_verdict(

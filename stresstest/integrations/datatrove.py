@@ -36,6 +36,10 @@ class DegenerationFilter(BaseFilter):  # type: ignore[misc]  # datatrove is no d
 
     def filter_batch(self, batch: list[Any]) -> list[bool | tuple[bool, str]]:
         """Whether to keep each document: True, or False with the symptom."""
-        documents = [(doc.id, doc.text, doc.metadata.get(self.language_key)) for doc in batch]
+        named = [doc.metadata.get(self.language_key) for doc in batch]
+        documents = [
+            (doc.id, doc.text, language if isinstance(language, str) else None)
+            for doc, language in zip(batch, named, strict=True)
+        ]
         found = judge_documents(documents, language=self.language)
         return [True if each.symptom is None else (False, each.symptom) for each in found]

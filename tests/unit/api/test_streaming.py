@@ -75,6 +75,18 @@ def test_a_loop_in_the_reasoning_has_no_place_in_the_answer() -> None:
     assert found.onset_char is None
 
 
+def test_reasoning_after_some_answer_is_watched_too() -> None:
+    """gpt-oss writes a preamble and Claude thinks between calls: what loops there passed, in LiteLLM's
+    guardrail as well, while `scan` found it in the log."""
+    detector = stresstest.StreamDetector(language="en")
+    detector.feed("Let me think about it. ", reasoning=True)
+    detector.feed("I will read the file first.\n")
+    assert any(detector.feed(piece, reasoning=True) for piece in pieces(LOOPING * 3, 9))
+    verdict = detector.finish()
+    assert verdict.symptom == "loop"
+    assert verdict.onset_char is None
+
+
 def test_reasoning_and_answer_are_not_mixed_up() -> None:
     """Healthy thoughts before a looping answer: the onset counts the answer's characters alone."""
     detector = stresstest.StreamDetector(language="en")
