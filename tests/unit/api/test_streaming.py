@@ -83,7 +83,7 @@ def test_reasoning_after_some_answer_is_watched_too() -> None:
     detector.feed("I will read the file first.\n")
     assert any(detector.feed(piece, reasoning=True) for piece in pieces(LOOPING * 3, 9))
     verdict = detector.finish()
-    assert verdict.symptom == "loop"
+    assert verdict.symptom in ("loop", "near_loop")
     assert verdict.onset_char is None
 
 
