@@ -16,6 +16,9 @@ WARNING_LOOKBACK = 64
 """Tokens, about three sentences: an entropy change at most this long before a confirmed onset belongs to
 it. A longer reach would date an onset back to a change that the text survived."""
 
+HANDFUL = 12
+"""Different words of a flood up to which it is one whatever order they come in. Of more, in a window of
+hundreds, a near-loop that says them again is the better name, and begins later."""
 LASTING_COPIES, LASTING_TOKENS = 8, 1000
 """Copies and repeated tokens from which on an exact loop is one by itself. A shorter one may be a stretch of
 a near-loop that is exact by chance: the near-loop is then where it began, and a threshold must not lie after
@@ -105,7 +108,9 @@ def resolve_symptoms(symptoms: list[Symptom]) -> list[Symptom]:
     endless = [s for s in symptoms if s.confirmed and s.end is None and symptom_info(s.kind).endless]
     near = [_demote_near_loop(s, exact) for s in symptoms if s.kind is SymptomKind.NEAR_LOOP]
     near = [s for s in near if not any(_covers(loop, s.onset) for loop in exact)]
-    kept = [s for s in symptoms if s.kind is not SymptomKind.NEAR_LOOP and not _explained(s, exact, endless)]
+    others = [s for s in symptoms if s.kind is not SymptomKind.NEAR_LOOP]
+    proven = [s for s in symptoms if s.kind is SymptomKind.NEAR_LOOP and s.confirmed]
+    kept = [s for s in others if not _explained(s, exact, proven, endless)]
     known = [_with_near_loop_alarm(s, symptoms) if s in exact else s for s in kept]
     return sorted([*known, *near], key=symptom_order)
 
@@ -124,12 +129,17 @@ def derive_zones(tokens: int, onset: int | None, symptoms: Sequence[Symptom]) ->
     return tuple(Zone(kind, start, end) for kind, start, end in bounds if start <= end)
 
 
-def _explained(symptom: Symptom, exact: Sequence[Symptom], endless: Sequence[Symptom]) -> bool:
-    """Whether another failure explains it: an exact loop, or a failure in whose last sentence it ends."""
+def _explained(
+    symptom: Symptom, exact: Sequence[Symptom], near: Sequence[Symptom], endless: Sequence[Symptom]
+) -> bool:
+    """Whether another failure explains it: an exact loop, of a flood a near-loop too, or a failure in whose
+    last sentence it ends."""
     info = symptom_info(symptom.kind)
     flood = symptom.kind is SymptomKind.FLOODING
+    words = symptom.detail.get("words")
+    loops = [*exact, *near] if flood and isinstance(words, list | tuple) and len(words) > HANDFUL else exact
     if info.caused_by_loop and any(
-        _covers(loop, symptom.onset) or (flood and _is_mostly(loop, symptom)) for loop in exact
+        _covers(loop, symptom.onset) or (flood and _is_mostly(loop, symptom)) for loop in loops
     ):
         return True
     return info.ends_answer and any(_same_ending(failure, symptom) for failure in endless)

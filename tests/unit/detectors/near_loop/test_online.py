@@ -617,3 +617,18 @@ def test_figures_that_do_not_go_round_are_data() -> None:
     hours = "".join(f"{n % 24:02}:00 - {rng.randint(-9, 35)} degrees in the shade\n" for n in range(120))
     assert found(plan) == []
     assert found(hours) == []
+
+
+def test_a_passage_of_few_words_that_returns_is_no_older_flood() -> None:
+    """It has 25 different words in all: the flood of 32 in 512 began with the first copy, which is healthy."""
+    rng = random.Random(8)
+    lead, unit = prose(5, 4) + " ", sentences(21, 26).rstrip(".").split()
+    copies = []
+    for _ in range(30):
+        copy = list(unit)
+        copy[rng.randrange(len(copy))] = rng.choice(["lamp", "boat", "fog"])
+        copies.append(" ".join(copy) + ".")
+    verdict = detect_text(lead + " ".join(copies), DetectorSpec("en"), "length")
+    assert verdict.symptom is SymptomKind.NEAR_LOOP
+    assert verdict.onset is not None
+    assert abs(verdict.onset - length(lead) - length(copies[0])) <= 12
