@@ -620,7 +620,7 @@ def test_figures_that_do_not_go_round_are_data() -> None:
 
 
 def test_a_passage_of_few_words_that_returns_is_no_older_flood() -> None:
-    """It has 25 different words in all: the flood of 32 in 512 began with the first copy, which is healthy."""
+    """It has 25 different words: the flood of 32 in 512 began with the first copy, which is healthy."""
     rng = random.Random(8)
     lead, unit = prose(5, 4) + " ", sentences(21, 26).rstrip(".").split()
     copies = []
