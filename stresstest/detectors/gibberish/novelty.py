@@ -37,21 +37,21 @@ _REMEMBERED = 20_000
 
 
 class NoveltySum:
-    """The sum. value: so far."""
+    """Adds to the sum, and remembers the words that were there."""
 
-    __slots__ = ("_lexicon", "_new", "_old", "_weights", "value")
+    __slots__ = ("_lexicon", "_new", "_old", "_weights")
 
     def __init__(self, lexicon: WordScorer) -> None:
-        self.value = 0.0
         self._lexicon = lexicon
         self._weights = lexicon.novelty
         self._new: set[str] = set()
         self._old: set[str] = set()
 
-    def add(self, units: Sequence[str]) -> int | None:
-        """Add some units; that at which the sum left zero last, None where it did not. The hot loop."""
+    def add(self, value: float, units: Sequence[str]) -> tuple[float, int | None]:
+        """The sum with some units more, and the unit at which it left zero last, None where it did not. The
+        hot loop."""
         left = None
-        value, weights, new, old = self.value, self._weights, self._new, self._old
+        weights, new, old = self._weights, self._new, self._old
         for number, unit in enumerate(units):
             weight = weights.get(unit)
             if weight is None:
@@ -68,8 +68,7 @@ class NoveltySum:
                 left, value = number, weight
         if len(new) >= GENERATION:
             self._old, self._new = new, set()
-        self.value = max(0.0, value)
-        return left
+        return max(0.0, value), left
 
     def _weigh(self, unit: str) -> float:
         if len(self._weights) >= _REMEMBERED:

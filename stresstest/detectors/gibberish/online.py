@@ -290,22 +290,20 @@ class GibberishDetector:
             self._old, self._new = self._new, set()
 
     def _count_novel(self, units: list[str], text: str, start: int) -> None:
-        novelty, to = self._novelty, self._novel
-        left = novelty.add(units)
+        to = self._novel
+        to.value, left = self._novelty.add(to.value, units)
         if left is not None:
             to.place = _UnitPosition(start, text, left)
-        to.value = novelty.value
         if to.value >= NOVELTY_LIMIT:
             last = _UnitPosition(start, text, len(units) - 1)
             if not is_list(self._feed.text_between(to.place.span()[0], last.span()[1])):
                 self._confirm_suspicion("novelty", to, last)
-            novelty.value = to.value = 0.0
+            to.value = 0.0
 
     def _bound(self, of: _EvidenceSum) -> float:
         return of.code_bound if self._fences.in_code else of.bound
 
     def _reset_sums(self) -> None:
-        self._novelty.value = 0.0
         for each in self._sums:
             each.value = 0.0
 

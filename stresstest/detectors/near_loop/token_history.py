@@ -28,7 +28,6 @@ ROWS_BEFORE_FIGURES, ROWS_BEFORE_WORDS = 1.5, 3
 MAX_SHIFT = 2
 """So many inserted or omitted words move the distance without being a jump."""
 
-
 _ROUNDS = frozenset({12, 24, 28, 29, 30, 31, 60})
 """Hours, days and minutes after which counting begins again."""
 
