@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while something is measured, whatever the program waits for."""
+"""Ctrl-C, SIGTERM and a terminal that closes while something is measured, whatever the program waits for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from stresstest.errors import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANG_UP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
 _LAST_S = 1.5
 """Seconds after a second signal in which a command may end in good order."""
 _LAST_WORDS_S = 0.2
@@ -21,8 +22,9 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Interruptions:
-    """Hears Ctrl-C and SIGTERM in a thread of its own: also while the main thread waits for a store that does
-    not answer. A second one ends the process, if it has not ended by itself soon.
+    """Hears Ctrl-C, SIGTERM and SIGHUP in a thread of its own: also while the main thread waits for a store
+    that does not answer. A second one ends the process, if it has not ended by itself soon. A SIGHUP that is
+    ignored stays ignored: nohup asks for that.
 
     heard: called on each signal; replaced while an event loop runs.
     """
@@ -38,13 +40,14 @@ class Interruptions:
         """Listen from now on, until `end`."""
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
-        self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        taken = {*SIGNALS, *(number for number in _HANG_UP if signal.getsignal(number) is not signal.SIG_IGN)}
+        self._handlers = {number: signal.getsignal(number) for number in taken}
         self.take_over()
         self._listener.start()
 
     def take_over(self) -> None:
         """Take the signals; again once an event loop has begun or ended, which takes them for itself."""
-        for number in SIGNALS:
+        for number in self._handlers:
             signal.signal(number, self._forward)
         self._take_descriptor()
 
@@ -74,7 +77,7 @@ class Interruptions:
     def _listen(self) -> None:
         count = 0
         while received := self._reader.recv(64):
-            for _ in filter(SIGNALS.__contains__, received):
+            for _ in filter(self._handlers.__contains__, received):
                 count += 1
                 if count == 2:
                     self._deadline.start()

@@ -252,15 +252,19 @@ def test_a_finished_run_resumed_sends_nothing(complete: Complete) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_was_measured_and_certifies_nothing(tmp_path: Path) -> None:
-    """An interrupted sample is not a random one: exit 130, one JSON document, the resume command."""
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGHUP])
+def test_an_interruption_keeps_what_was_measured_and_certifies_nothing(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    """An interrupted sample is not a random one: exit 130, one JSON document, the resume command. So it is
+    where a connection to the machine breaks, which left the run as one that is still at work."""
     store = tmp_path / "s.sqlite3"
     options = ("run", "--lang", "it", "--rigor", "quick", "--horizon", "900", "--json")
     never_done = Behaviour(onset=300, fault=lambda n: Hang() if n >= 20 else None)
     with campaign_server(never_done) as (fake, _):
         process = start(*words(store, *options, "--base-url", fake.url))
         _wait_for_a_run(store, process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sign)
         out, err = process.communicate(timeout=60)
     assert process.returncode == ExitCode.INTERRUPTED
     result = json.loads(out)

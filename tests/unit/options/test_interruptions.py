@@ -13,7 +13,7 @@ from stresstest.options import interruptions
 from stresstest.options.interruptions import SIGNALS, Interruptions
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGHUP])
 def test_a_signal_that_an_event_loop_took_is_heard_once(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,3 +33,14 @@ def test_a_signal_that_an_event_loop_took_is_heard_once(
         listening.end()
     assert heard.empty()
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_command_under_nohup_outlives_its_terminal() -> None:
+    """nohup has SIGHUP ignored: to hear it all the same would end the command when its terminal closes."""
+    before, listening = signal.signal(signal.SIGHUP, signal.SIG_IGN), Interruptions()
+    try:
+        listening.start()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        listening.end()
+    finally:
+        signal.signal(signal.SIGHUP, before)
