@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.fitness import judge_fitness
+from stresstest.campaign.chance import chance_note, lower_results
 from stresstest.campaign.ignored_units import add_ignored_units, find_ignored_units
+from stresstest.campaign.judging import judged_threshold
 from stresstest.campaign.notes import run_notes
 from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
 from stresstest.campaign.thinking import certify_budget
-from stresstest.campaign.withheld import withhold_cap
 from stresstest.diagnosis import annotate_planes, plane_verdict
 from stresstest.diagnosis.concluded import apply_confirmed_plane, apply_diagnosis, covers_run
 from stresstest.diagnosis.evidence.gpu_series import summarise_gpus
@@ -20,21 +19,18 @@ from stresstest.diagnosis.intervention.enough import too_few_prompts
 from stresstest.diagnosis.representative import representative_failure
 from stresstest.errors import UsageError
 from stresstest.model import (
-    RIGORS,
     Diagnosis,
     GenerationRecord,
-    Phase,
     Run,
     RunResult,
     RunStatus,
-    Threshold,
 )
 from stresstest.model.result import certifying_sample
-from stresstest.statistics import certified_threshold, safe_max_tokens, survival_curve, without_certificate
-from stresstest.statistics.replays import old_answers_reason
+from stresstest.statistics import safe_max_tokens, survival_curve
 from stresstest.statistics.sample import count_distinct_prompts
 
 if TYPE_CHECKING:
+    from stresstest.store.records import StoredThreshold
     from stresstest.store.repository import Store
 
 
@@ -101,29 +97,17 @@ def conclude(store: Store, reference: str, *, status: RunStatus | None = None) -
     )
 
 
-def judged_threshold(run: Run, generations: Sequence[GenerationRecord], *, among: int = 1) -> Threshold:
-    """What is certified of a run, and why no cap is recommended, if none is. among: runs of which it is
-    chosen for its T; the confidence then holds for all of them together."""
-    settings, certifying = run.settings, certifying_sample(generations)
-    threshold = certified_threshold(
-        certifying,
-        RIGORS[settings.rigor],
-        tighten=settings.tighten,
-        temperature=settings.decoding.temperature,
-        among=among,
-    )
-    if run.status is not RunStatus.DONE:
-        threshold = _without_certificate(threshold, len(certifying))
-    elif old := old_answers_reason(certifying, run.profile.clock):
-        threshold = without_certificate(threshold, old)
-    threshold = judge_fitness(threshold, generations, certifying, run)
-    climb = [g for g in generations if g.job.phase is Phase.CLIMB]
-    return withhold_cap(threshold, climb, certifying, settings)
-
-
 def current_result(store: Store, reference: str) -> RunResult:
     """A stored run as it stands among the others: without a cap where one speaks against it."""
     return beside_others(store, conclude(store, reference))
+
+
+def chance_notes(store: Store, stored: StoredThreshold) -> list[str]:
+    """That a stored limit may be chance, as `chance_note` of its run."""
+    if not lower_results(store, store.run(stored.run_id), stored.threshold)[1]:
+        return []
+    note = chance_note(store, conclude(store, stored.run_id))
+    return [] if note is None else [note]
 
 
 def find_diagnosis(store: Store, run: Run) -> Diagnosis | None:
@@ -153,17 +137,6 @@ def save_result(store: Store, result: RunResult) -> None:
         distinct_prompts=result.distinct_prompts,
         thinking=result.thinking,
     )
-
-
-def _without_certificate(threshold: Threshold, measured: int) -> Threshold:
-    """An interrupted sample certifies nothing: what was still in flight was not a random part of it."""
-    why = "it ended before any answer of its certifying sample; resume it"
-    if measured:
-        why = (
-            f"{measured} answers of its certifying sample are measured, and the missing ones are not random; "
-            f"resume the run"
-        )
-    return without_certificate(threshold, f"the run is not complete: {why}")
 
 
 def is_short(generation: GenerationRecord) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stresstest.campaign.chance import chance_note
 from stresstest.errors import StoreError
 from stresstest.model import Diagnosis, RunResult, Subject
 from stresstest.store.overruling import later_lower_limit, lower_limit_under_load
@@ -19,13 +20,17 @@ _UNREAD = "Whether another stored run speaks against this limit is not known"
 
 def beside_others(store: Store, result: RunResult) -> RunResult:
     """The result, without a cap where another stored run speaks against it; a later one that certified less
-    is noted. A diagnosed run does not speak against the run that its own diagnosis made of its remedy."""
-    if result.safe_max_tokens is None and result.thinking is None:
+    is noted, and that T may be chance. A diagnosed run does not speak against the run that its own diagnosis
+    made of its remedy."""
+    if not result.threshold.certified and result.thinking is None:
         return result
     try:
         stored = _of_subject(store, result.run.settings.subject)
+        chance = chance_note(store, result)
     except StoreError as error:
         return replace(result, notes=(f"{_UNREAD}: {error}", *result.notes))
+    if chance is not None:
+        result = replace(result, notes=(chance, *result.notes))
     overruling = _overruled(stored)
     if overruling.get(result.run.id) != result.run.settings.parent:
         result = without_overruled_cap(result, overruling)

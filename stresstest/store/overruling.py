@@ -15,11 +15,13 @@ def with_overruling(results: Sequence[StoredThreshold]) -> list[StoredThreshold]
     kinds: dict[object, list[StoredThreshold]] = {}
     for each in results:
         kinds.setdefault(_kind(each), []).append(each)
+    refusing = {kind: _not_repeated(same) for kind, same in kinds.items()}
+    limiting = {kind: [each for each in same if _may_limit(each)] for kind, same in kinds.items()}
     return [
         replace(
             each,
-            overruled_by=_overruling_run(each, kinds[_kind(each)]),
-            holds_up_to=_smaller_load(each, kinds[_kind(each)]),
+            overruled_by=_overruling_run(each, refusing[_kind(each)]),
+            holds_up_to=_smaller_load(each, limiting[_kind(each)]),
         )
         for each in results
     ]
@@ -29,16 +31,22 @@ def _kind(stored: StoredThreshold) -> object:
     return stored.subject, stored.decoding, stored.simulated
 
 
-def _smaller_load(stored: StoredThreshold, same: list[StoredThreshold]) -> int | None:
+def _may_limit(stored: StoredThreshold) -> bool:
+    """Whether a result may show that others hold for a load only."""
+    lowered = stored.latest and stored.threshold.censored_at is None and bool(stored.safe_max_tokens)
+    return stored.holds_up_to is not None or lowered
+
+
+def _smaller_load(stored: StoredThreshold, limiting: list[StoredThreshold]) -> int | None:
     """Requests in flight up to which a limit holds: its run's own word; or its own load, where that of a run
     with no smaller one holds for it only, or where the newest result of the same prompts with a larger one,
     which tolerates no less, certified less than half, because answers failed.
 
-    same: all results of its subject and decoding. None where it holds whatever the load.
+    limiting: those that may show it. None where it holds whatever the load.
     """
     if stored.holds_up_to is not None or not stored.safe_max_tokens:
         return stored.holds_up_to
-    for other in same:
+    for other in limiting:
         if other.holds_up_to is not None and stored.concurrency <= other.holds_up_to:
             return stored.concurrency
         lenient = other.threshold.alpha >= stored.threshold.alpha
@@ -49,20 +57,23 @@ def _smaller_load(stored: StoredThreshold, same: list[StoredThreshold]) -> int |
     return None
 
 
-def _overruling_run(stored: StoredThreshold, same: list[StoredThreshold]) -> str | None:
-    """The last run that speaks against a limit and was not repeated since; None for no limit.
+def _not_repeated(same: list[StoredThreshold]) -> list[StoredThreshold]:
+    """Those without a limit, or with one that fits nothing, that were not repeated since: the last measured
+    first.
 
-    same: all results of its subject and decoding.
+    same: all results of one subject and decoding.
     """
+    limits = sorted((s for s in same if s.safe_max_tokens is not None), key=lambda each: -each.order)
+    failing = [s for s in same if s.threshold.unfit or not s.safe_max_tokens]
+    standing = [s for s in failing if not any(_repeats(each, s) for each in limits)]
+    return sorted(standing, key=lambda each: -each.order)
+
+
+def _overruling_run(stored: StoredThreshold, refusing: list[StoredThreshold]) -> str | None:
+    """The last run that speaks against a limit; None for no limit. refusing: as of `_not_repeated`."""
     if not stored.safe_max_tokens:
         return None
-    against = [
-        other
-        for other in same
-        if _contradicts(other, stored)
-        and not any(each.safe_max_tokens is not None and _repeats(each, other) for each in same)
-    ]
-    return max(against, key=lambda other: other.order).run_id if against else None
+    return next((other.run_id for other in refusing if _contradicts(other, stored)), None)
 
 
 def _contradicts(failing: StoredThreshold, stored: StoredThreshold) -> bool:

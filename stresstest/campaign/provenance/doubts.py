@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.campaign.provenance.notes import provenance_notes
 from stresstest.diagnosis.evidence.metrics_series import count_restarts
-from stresstest.model import RIGORS, DocumentKind, GenerationRecord, Phase, Run, RunSettings, ServerSample
+from stresstest.model import RIGORS, GenerationRecord, Phase, Run, RunSettings, ServerSample
 from stresstest.statistics.sample import (
     count_answerless,
     count_copies,
@@ -54,30 +54,8 @@ def doubts(run: Run, generations: Sequence[GenerationRecord], samples: Sequence[
 
 
 def doubts_about(store: Store, run_id: str) -> list[str]:
-    """The same of a stored run, and whether it is the best of several that a sweep has compared."""
-    found = doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
-    return [*found, *_sweep_notes(store, run_id)]
-
-
-def _sweep_notes(store: Store, run_id: str) -> list[str]:
-    """That the run reaches farthest of the cells of a sweep, which one of them does by chance, too."""
-    notes = []
-    for document in store.documents(DocumentKind.SWEEP, run_id):
-        cells = [cell for cell in document.body["cells"] if cell.get("joint") is not None]
-        reached = {cell["run_id"]: cell["threshold"]["tokens"] or 0 for cell in cells}
-        if len(cells) < 2 or reached.get(run_id, 0) < max(reached.values()):
-            continue
-        joint = next(cell["joint"] for cell in cells if cell["run_id"] == run_id)
-        if joint["tokens"] == reached[run_id]:
-            continue
-        safe = joint["safe_max_tokens"]
-        cap = "" if safe is None else f" (a safe max_tokens of {safe:,})"
-        holds = f"T = {joint['tokens']:,}{cap}" if joint["certified"] else "no T, as its sample is too small"
-        notes.append(
-            f"The run reaches farthest of the {len(cells)} cells of a sweep. If it was chosen for that, its "
-            f"T may be chance, too; what holds of the best of them with the same confidence is {holds}."
-        )
-    return list(dict.fromkeys(notes))
+    """The same of a stored run."""
+    return doubts(store.run(run_id), store.records(run_id), store.samples(run_id))
 
 
 def seed_notes(run: Run) -> list[str]:

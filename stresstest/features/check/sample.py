@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stresstest import records
+from stresstest.campaign.chance import chance_note
 from stresstest.campaign.conclude import conclude
 from stresstest.campaign.notes import prompts_note
 from stresstest.campaign.provenance.doubts import doubts
@@ -143,7 +144,12 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         # By topic, not by text: the requested length is the ladder's choice and may differ.
         first.setdefault(str(generation.job.prompt_index), observation)
     empty = tuple(str(g.job.prompt_index) for g in certifying if is_empty(g))
-    noted = [*prompts_note(certifying), *doubts(run, result.generations, result.samples)]
+    chance = chance_note(store, result)
+    noted = [
+        *([] if chance is None else [chance]),
+        *prompts_note(certifying),
+        *doubts(run, result.generations, result.samples),
+    ]
     return CheckSample(
         label=f"run {run.id} ({run.settings.subject})",
         subject=run.settings.subject,

@@ -151,6 +151,7 @@ def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
 def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
     """The limits in the store, if a rule needs them; simulated ones only if there are no
     others, and none from a single prompt."""
+    from stresstest.campaign.conclude import chance_notes
     from stresstest.campaign.provenance.doubts import doubts_about
     from stresstest.features.guard.settings import idle_rules
     from stresstest.model.guard import GuardPolicy
@@ -168,7 +169,7 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
         doubts = [
             f"run {row.run_id}: {note}"
             for row in smallest.values()
-            for note in doubts_about(opened, row.run_id)
+            for note in [*chance_notes(opened, row), *doubts_about(opened, row.run_id)]
         ]
     for warning in [*doubts, *(idle_rules(config.rules, caps) if rows else [])]:
         sys.stderr.write(f"warning: {single_line(warning)}\n")

@@ -274,11 +274,12 @@ def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThres
 
 def _warn_about_answers(store: Store, rows: Sequence[StoredThreshold]) -> None:
     """Say on stderr of which rows the answers may not be of the model, decoding or server that they name."""
+    from stresstest.campaign.conclude import chance_notes
     from stresstest.campaign.provenance.doubts import doubts_about
     from stresstest.render.text import single_line, subject_name
 
     for row in (row for row in rows if row.limit is not None):
-        for note in doubts_about(store, row.run_id):
+        for note in [*chance_notes(store, row), *doubts_about(store, row.run_id)]:
             said = f"{subject_name(row.subject)}, run {row.run_id}: {note}"
             typer.echo(f"warning: {single_line(said)}", err=True)
 

@@ -9,7 +9,7 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.conclude import judged_threshold
+from stresstest.campaign.judging import judged_threshold
 from stresstest.campaign.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source

@@ -18,7 +18,6 @@ from rich.console import Console
 
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress
-from stresstest.campaign.provenance.doubts import doubts_about
 from stresstest.diagnosis.answers import differing_loads, still_fails, sweep_answers, working_cells
 from stresstest.diagnosis.cells import needs_no_cap, onset_interval, threshold_ratios
 from stresstest.errors import ExitCode, UsageError
@@ -137,23 +136,6 @@ def test_the_best_of_many_is_chosen_and_told_by_what_holds_for_all() -> None:
     assert best.run_id == "b"
     assert "the largest safe max_tokens, 315; certified up to T = 350 tokens" in out.getvalue()
     assert "and although it is the best of 3 cells" in out.getvalue()
-
-
-def test_whoever_uses_the_limit_of_the_best_cell_is_told(tmp_path: Path) -> None:
-    """`recommend --like` printed the T of the farthest cell as that of any run."""
-    alone = Threshold(0.1, 0.9, 423, 38, 1, 0.099, certified=True)
-    with open_store(str(tmp_path / "s.sqlite3")) as store:
-        for run in ("r1", "r2"):
-            store.create_run(make_run(run))
-        joint = CellLimit(replace(alone, tokens=350), 315)
-        best = replace(cell("1.0", 1, "loop"), run_id="r1", threshold=alone, joint=joint)
-        other = replace(best, run_id="r2", threshold=replace(alone, tokens=360))
-        body = stored_document(Sweep((best, other)))
-        store.save_document(DocumentKind.SWEEP, body, complete=True, simulated=False, runs=["r1", "r2"])
-        [told] = [note for note in doubts_about(store, "r1") if "sweep" in note]
-        assert "reaches farthest of the 2 cells" in told
-        assert told.endswith("is T = 350 (a safe max_tokens of 315).")
-        assert not any("sweep" in note for note in doubts_about(store, "r2"))
 
 
 def test_a_setting_that_needs_no_cap_is_the_best_where_it_reaches_farther() -> None:
