@@ -39,6 +39,8 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
     if certified:
         confidence = percent(certified[0].confidence)
         found.append(f"T: with {confidence} confidence, {risk_words(certified[0])} by T.")
+        if len(certified) > 1:
+            found.append("Each T holds for its group alone; the largest of several may be chance.")
     if result.damaged:
         lines = "line was" if result.damaged == 1 else "lines were"
         shown = "; ".join(result.damaged_examples[:2])

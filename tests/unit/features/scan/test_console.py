@@ -72,3 +72,13 @@ def test_an_undecided_rate_is_told_what_it_needs_as_it_is() -> None:
     assert "The rate seen" not in none
     level = judgement_sentence(judge_rates([some], 0.1))
     assert "no log is large enough" in level
+
+
+def test_the_best_of_several_groups_is_no_finding() -> None:
+    """Of 24 equal groups the farthest T lay at four times the truth, with a confidence for one beside it."""
+    certified = Threshold(0.05, 0.95, tokens=100, n=60, onsets=0, certified=True)
+    one = ScanResult(9, 0, (group(threshold=certified), group()))
+    several = ScanResult(9, 0, (group(threshold=certified), group(threshold=certified)))
+    said = "Each T holds for its group alone; the largest of several may be chance."
+    assert said not in scan_notes(one)
+    assert said in scan_notes(several)
