@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.names import read_language_name, require_language
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
+from stresstest.errors import UsageError
 from stresstest.model import GenerationVerdict
 from stresstest.records.formats.asked import prompt_text, requested_text
 from stresstest.records.formats.bodies.content import message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
-from stresstest.records.record import TextlessError
+from stresstest.records.record import TextlessError, UnreadableError
 
 Conversation = str | Sequence[Mapping[str, object]]
 """A prompt or completion as TRL hands it over: text, or messages."""
@@ -29,7 +30,7 @@ def coherence_reward(
     What the prompts ask to be repeated is exempt. language: a column of the data set, the language that each
     answer is wanted in ("it", "Italian"); without it language is not judged. Of a completion in messages the
     assistant's turns are judged, with their reasoning and the arguments of their calls. An empty completion
-    is coherent. Raises UsageError for a language that is not known.
+    is coherent. Raises UsageError for a language that is not known, and for a message without readable text.
     """
     asked = prompts or [""] * len(completions)
     wanted = language or [None] * len(completions)
@@ -76,6 +77,8 @@ def _said(message: Mapping[str, object]) -> str:
         text = message_text(message, reasoning=reasoning) or ""
     except TextlessError:
         text = ""
+    except UnreadableError as error:
+        raise UsageError(f"A completion cannot be read: {error}.") from None
     return f"<think>\n{reasoning}\n</think>\n{text}" if reasoning else text
 
 

@@ -211,6 +211,11 @@ class Generation(GenerationRecord):
         """The answer's text, without reasoning."""
         return "".join(t.text for t in self.tokens if not t.reasoning)
 
+    @property
+    def thought(self) -> str:
+        """The text of its reasoning."""
+        return "".join(t.text for t in self.tokens if t.reasoning)
+
     def to_record(self) -> GenerationRecord:
         """The generation without its tokens, which are freed once nothing else refers to them."""
         return GenerationRecord(**{name: getattr(self, name) for name in _RECORD_FIELDS})

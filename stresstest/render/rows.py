@@ -78,7 +78,7 @@ GENERATION_COLUMNS: dict[str, type] = {
     "seconds": float,
 }
 """Columns in their order, with their types; any may be None where it was not measured or not sent."""
-TEXT_COLUMNS: dict[str, type] = {"prompt": str, "text": str}
+TEXT_COLUMNS: dict[str, type] = {"prompt": str, "reasoning": str, "text": str}
 """What a generation has beside them where its text is wanted."""
 
 

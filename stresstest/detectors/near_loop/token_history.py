@@ -28,18 +28,23 @@ ROWS_BEFORE_FIGURES, ROWS_BEFORE_WORDS = 1.5, 3
 MAX_SHIFT = 2
 """So many inserted or omitted words move the distance without being a jump."""
 
+SHORT_COUNTDOWN, SURE_STEPS = 100, 8
+"""Steps of the longest countdown that says how far it is: a song of ninety-nine verses. A figure that goes
+down from further away counts from so many equal steps on."""
+
 _ROUNDS = frozenset({12, 24, 28, 29, 30, 31, 60})
 """Hours, days and minutes after which counting begins again."""
 
 
 class _Number(NamedTuple):
     """A number at a place. step: from the number a copy before; alike: how often in a row it was that step;
-    goes_round: as a clock does."""
+    goes_round: as a clock does; sinks: step by step, from too far away for a countdown."""
 
     value: int | None
     step: int = 0
     alike: int = 0
     goes_round: bool = False
+    sinks: bool = False
 
 
 _UNREADABLE = _Number(None)
@@ -116,12 +121,12 @@ class TokenHistory:
         """Whether a copied number stays, goes up by one, by its usual step or, once, down by one or by the
         step of the number before it (list items that start anew). A clock and a calendar go round.
 
-        Otherwise it is new content: so is a countdown, which ends, and a number that goes on by another step
-        than the one that counts the copies (sums, repetitions in a plan).
+        Otherwise it is new content: so is a countdown, which ends (one from far away does not), and a number
+        that goes on by another step than the one that counts the copies (sums, repetitions in a plan).
         """
-        step, alike, counts, goes_round = 0, 0, True, False
+        step, alike, counts, goes_round, sinks = 0, 0, True, False, False
         if self.copied[index]:
-            before, usual, alike, goes_round = self._values.get(index - lag, _UNREADABLE)
+            before, usual, alike, goes_round, _ = self._values.get(index - lag, _UNREADABLE)
             if value is not None and before is not None:
                 step = value - before
                 if step < 0 and max(usual, 1) - step in _ROUNDS and value <= max(usual, 1):
@@ -129,13 +134,15 @@ class TokenHistory:
                 if step == usual and step > 1:
                     counter, at = self._counter
                     counts = counter in (0, step) or at < index - lag or goes_round
+                elif step == usual < 0:
+                    counts = sinks = alike >= SURE_STEPS and value - alike * step > -SHORT_COUNTDOWN * step
                 else:
                     counts = step in (0, 1) or (step in (-1, self._stepped) and step != usual)
-                if counts and step:
+                if counts and step and not sinks:
                     self._counter = step, index
                 self._stepped = step
             alike = alike + 1 if step == usual else 0
-        self._values[index] = _Number(value, step, alike, goes_round)
+        self._values[index] = _Number(value, step, alike, goes_round, sinks)
         self.down_alike = alike if step < 0 else 0
         return counts
 
@@ -156,12 +163,12 @@ class TokenHistory:
     def constant_from(self, first: int, lag: int) -> int:
         """Where rows began that repeat steadily from `first` on: moved back over a few figures that differ,
         as where a minute is over, while more than one row before them repeats; over words, such as the name
-        of a month, while several do."""
+        of a month, while several do; over figures that sink, as they do from `first` on."""
         copied, seq = self.copied, self.codes
         begin = at = first
         run = missed = 0
-        # Places in the row at which a number goes round, as is known from the first rollover on.
-        clocks = {i % lag for i in range(first, len(seq)) if self._values.get(i, _UNREADABLE).goes_round}
+        # Places in the row at which a number goes round, as is known from the first rollover on, or sinks.
+        clocks = {i % lag for i in range(first, len(seq)) if self.goes_on(i)}
         least = lag * ROWS_BEFORE_FIGURES
         while at > lag and missed <= lag // 2:
             at -= 1
@@ -174,6 +181,11 @@ class TokenHistory:
             if run >= least:
                 begin, missed, least = at, 0, lag * ROWS_BEFORE_FIGURES
         return begin
+
+    def goes_on(self, index: int) -> bool:
+        """Whether the number at this index counts although earlier ones of its rows did not."""
+        number = self._values.get(index, _UNREADABLE)
+        return number.goes_round or number.sinks
 
     def near_loop_symptom(self, found: NearLoopRun) -> Symptom:
         edits = self.copied.count(0, found.first, found.last + 1)

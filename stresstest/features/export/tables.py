@@ -93,7 +93,12 @@ def _generation_rows(store: Store, run_ids: list[str], *, texts: bool) -> Iterat
         for each in result.generations:
             row = generation_row(result.run, each)
             if texts:
-                yield row | {"prompt": each.prompt_text, "text": load(each).text}
+                whole = load(each)
+                yield row | {
+                    "prompt": each.prompt_text,
+                    "reasoning": whole.thought or None,
+                    "text": whole.text,
+                }
             else:
                 yield without_text(row)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import typer
 
@@ -126,9 +128,27 @@ def delete(
         run_id, what = _doomed(store, run)
         if not yes:
             _confirm(f"Delete run {run_id} ({what})?")
+        refused = _refused_limits(store)
         with store.claim(run_id):
             store.delete_run(run_id)
+        freed = sorted(limit for limit in refused - _refused_limits(store) if limit != run_id)
     typer.echo(f"deleted {run_id}", err=True)
+    if freed:
+        again = "the limit of run" if len(freed) == 1 else "the limits of runs"
+        typer.echo(
+            f"warning: it spoke against {again} {', '.join(freed)}, in force again from now on.", err=True
+        )
+
+
+def _refused_limits(store: Store) -> set[str]:
+    """The runs whose limits are not in force, as another speaks against them; none where they cannot be
+    read."""
+    from stresstest.campaign.overruled import overruling_runs
+
+    with suppress(StoreError), catch_warnings():
+        simplefilter("ignore")  # what cannot be read is told where it is listed
+        return set(overruling_runs(store))
+    return set()
 
 
 def _confirm(question: str) -> None:

@@ -63,9 +63,9 @@ def test_what_holds_of_the_best_is_not_doubted(tmp_path: Path) -> None:
 def test_results_of_which_none_could_be_chosen(tmp_path: Path, other: str) -> None:
     """The weekly measurement of a sound model is no search for luck, and a stricter one certifies less."""
     store = _store(tmp_path)
-    more: dict[str, Any] = {"another task": {"task": "technical"}, "simulated": {"simulated": True}}.get(
-        other, {}
-    )
+    more: dict[str, Any] = {"task": "technical"} if other == "another task" else {}
+    if other == "simulated":
+        more = {"simulated": True}
     _measure(store, "other", 1 if other == "none lower" else 6, **more)
     _measure(store, "own", 1, created=2000.0)
     if other == "stricter":

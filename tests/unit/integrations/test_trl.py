@@ -108,3 +108,10 @@ def test_can_be_sent_to_another_process_and_has_a_name() -> None:
     """TRL logs a reward by its name and pickles it for asynchronous rollouts."""
     assert pickle.loads(pickle.dumps(coherence_reward)) is coherence_reward
     assert coherence_reward.__name__ == "coherence_reward"
+
+
+@pytest.mark.parametrize("content", [7, True, {"a": 1}])
+def test_a_message_without_text_is_refused_with_a_sentence(content: object) -> None:
+    """It was an error of the package's own inside, which no caller can name."""
+    with pytest.raises(UsageError, match="A completion cannot be read"):
+        coherence_reward([[{"role": "assistant", "content": content}]])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
+import stresstest
+from stresstest.model import Token
 from stresstest.render.rows import GENERATION_COLUMNS, RUN_COLUMNS
 from stresstest.store import open_store
 from tests.support.commands import command
-from tests.support.reported_runs import dossier
+from tests.support.reported_runs import dossier, healthy
+from tests.support.stored_data import make_run
 
 Stored = tuple[str, str]
 
@@ -41,7 +45,7 @@ def test_generations_are_the_same_rows_in_every_format(stored: Stored, tmp_path:
     names = {ending: str(tmp_path / f"g.{ending}") for ending in ("jsonl", "csv", "parquet")}
     told = [export(stored, "generations", stored[1], "-o", name) for name in names.values()]
     lines = [json.loads(line) for line in Path(names["jsonl"]).read_text().splitlines()]
-    assert list(lines[0]) == [*GENERATION_COLUMNS, "prompt", "text"]
+    assert list(lines[0]) == [*GENERATION_COLUMNS, "prompt", "reasoning", "text"]
     assert pyarrow.parquet.read_table(names["parquet"]).to_pylist() == lines
     with Path(names["csv"]).open(newline="", encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
@@ -51,6 +55,19 @@ def test_generations_are_the_same_rows_in_every_format(stored: Stored, tmp_path:
         texts = {each.key: each.text for each in store.generations(stored[1])}
     assert {row["key"]: row["text"] for row in lines} == texts
     assert {row["degenerate"] for row in lines} == {True, False}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_loop_in_the_reasoning_is_in_the_table(tmp_path: Path, ending: str) -> None:
+    """A table without it was scanned as one of healthy answers."""
+    store, name = str(tmp_path / "s.sqlite3"), str(tmp_path / f"g.{ending}")
+    thought = [Token(text, reasoning=True) for text in (" Wait", ",", " let", " me", " see", ".") * 60]
+    with open_store(store) as opened:
+        opened.create_run(make_run("r1"))
+        opened.add_generation("r1", replace(healthy(0, 20), tokens=(*thought, Token("The sea is calm."))))
+    export((store, ""), "generations", "r1", "-o", name)
+    [row] = stresstest.scan(name, language="en").groups
+    assert row.degenerate == 1
 
 
 def test_texts_can_be_left_out(stored: Stored, tmp_path: Path) -> None:

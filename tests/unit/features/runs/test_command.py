@@ -11,6 +11,7 @@ import pytest
 
 from stresstest.errors import ExitCode
 from stresstest.store import open_store
+from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
 from tests.support.stored_data import make_run
 
@@ -68,6 +69,21 @@ def test_a_run_that_cannot_be_read_can_be_deleted(spoilt: str) -> None:
     assert command("--store", spoilt, "runs", "delete", "r2", "--yes") == (0, "", "deleted r2\n")
     code, out, err = command("--store", spoilt, "runs", "list")
     assert (code, "r1" in out, err) == (0, True, "")
+
+
+def test_a_limit_that_is_in_force_again_is_named(tmp_path: Path) -> None:
+    """Deleting the run that found a model unfit brought the older limit back without a word."""
+    path = str(tmp_path / "s.sqlite3")
+    stored(path, "sound", sample(0, 60), created=1000.0)
+    stored(path, "unfit", sample(24, 60, onset=3), created=2000.0)
+    assert command("--store", path, "recommend")[0] == ExitCode.INCONCLUSIVE
+    code, out, err = command("--store", path, "runs", "delete", "unfit", "--yes")
+    assert (code, out) == (0, "")
+    assert err.splitlines() == [
+        "deleted unfit",
+        "warning: it spoke against the limit of run sound, in force again from now on.",
+    ]
+    assert command("--store", path, "recommend")[0] == 0
 
 
 def test_a_run_that_is_being_measured_is_not_deleted(tmp_path: Path) -> None:
