@@ -63,6 +63,7 @@ class ForkServer:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
             self._connection.close()
             for fd in (self._ended, status, *self._statuses.values()):
                 os.close(fd)

@@ -20,6 +20,7 @@ def test_a_signal_that_an_event_loop_took_is_heard_once(
     """uvloop takes the wakeup descriptor while it closes and waits for its threads: neither signal was heard,
     and a thread that hung could be ended by kill -9 only."""
     monkeypatch.setattr(interruptions, "_end_at_once", lambda: None)
+    before = signal.signal(number, signal.SIG_DFL)  # ignored where the tests run under nohup
     heard: queue.SimpleQueue[str] = queue.SimpleQueue()
     listening, (mine, theirs) = Interruptions(), socket.socketpair()
     theirs.setblocking(False)
@@ -31,6 +32,7 @@ def test_a_signal_that_an_event_loop_took_is_heard_once(
             os.kill(os.getpid(), number)
             assert heard.get(timeout=60) == "heard"
         listening.end()
+    signal.signal(number, before)
     assert heard.empty()
     assert signal.set_wakeup_fd(-1) == -1
 

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from stresstest.campaign import conclude
 from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard import answer as guard_answer
@@ -649,6 +650,7 @@ def test_what_caps_production_was_measured_on_several_prompts(
         monkeypatch.setattr(
             provenance_doubts, "doubts_about", lambda _, run_id: [f"The server of {run_id} restarted."]
         )
+        monkeypatch.setattr(conclude, "chance_notes", lambda _, row: [f"T of {row.run_id} may be chance."])
         return list(_caps(GuardConfig((GuardRule(policy=GuardPolicy.CAP),), ()), None))
 
     single, real, simulated = row(1, simulated=False), row(40, simulated=False), row(40, simulated=True)
@@ -656,6 +658,7 @@ def test_what_caps_production_was_measured_on_several_prompts(
     said = capsys.readouterr().err
     assert "single prompt" in said
     assert "warning: run r40: The server of r40 restarted." in said
+    assert "warning: run r40: T of r40 may be chance." in said
     assert caps(single, simulated) == [simulated]
     assert "SIMULATED" in capsys.readouterr().err
     assert caps(single) == []
