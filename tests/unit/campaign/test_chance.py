@@ -30,6 +30,7 @@ def _chance(store: str, run_id: str) -> list[str]:
         return [note for note in current_result(opened, run_id).notes if "may be chance" in note]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [True, False])
 def test_the_one_lucky_run_of_several_is_told(tmp_path: Path, alike: bool) -> None:
     """One answer in ten fails at token 60. `recommend` printed the limit of the one run of ten in which only

@@ -71,6 +71,7 @@ def test_repeated_own_prompts_are_asked_once(tmp_path: Path) -> None:
     assert asked.count("Tema: uno 40") <= 2
 
 
+@pytest.mark.slow
 def test_an_own_prompt_that_fills_the_context_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     """One bad prompt must not stop a campaign in its middle, for ever."""
     prompts = tmp_path / "p.jsonl"
@@ -178,6 +179,7 @@ def test_another_address_continues_a_run_only_where_the_servers_say_what_they_se
             refuse_changed_server(begun, moved)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_has_its_recommendation_even_if_killed_while_saving(tmp_path: Path) -> None:
     """DONE without a threshold (killed between two writes, by an older version) is mended by a resume."""
     store = tmp_path / "s.sqlite3"

@@ -124,6 +124,7 @@ def test_a_model_that_writes_less_when_asked_for_more_is_certified_where_it_fail
     assert any("do not count: most ended before the climb's onsets" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_the_servers_sampling_defaults_are_kept_where_the_models_folder_is_at_hand(tmp_path: Path) -> None:
     """What is not sent is the server's choice: with the limit stands what the model's own file says of it."""
     model = tmp_path / "model"

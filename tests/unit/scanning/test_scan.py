@@ -240,6 +240,7 @@ def test_an_interrupted_scan_leaves_no_worker_at_work(tmp_path: Path) -> None:
     assert (interrupted, len(workers), at_work) == ("True", 2, [])
 
 
+@pytest.mark.slow
 def test_groups_by_how_answers_ended_certify_nothing(tmp_path: Path) -> None:
     """No loop ends by itself: the group of those that did certified 999 tokens where T was 200."""
     rows = [{**row, "finish_reason": "length" if n % 4 == 1 else "stop"} for n, row in enumerate(corpus(120))]

@@ -604,6 +604,7 @@ async def test_stop_drops_what_is_in_flight_and_keeps_what_finished() -> None:
     assert [g.key for g in made] == ["certify/0/0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False])
 async def test_a_stop_keeps_what_has_failed_in_flight(keep: bool) -> None:
     """A resume asks again for what an interruption dropped: where seeds are ignored, a sample of which a

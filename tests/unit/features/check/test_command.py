@@ -87,6 +87,7 @@ def test_models_stand_for_their_latest_fitting_run(store: str) -> None:
     assert {"name": "model", "before": "lab", "after": "other", "allowed": False} in document["changed"]
 
 
+@pytest.mark.slow
 def test_a_refused_run_is_no_baseline(store: str) -> None:
     """A regression is stored too: by its model's name it must not become what the next check is held to."""
     stored(store, "worse", [make(make_job(index=i), 400, finish="length") for i in range(N)], created=2000.0)
@@ -239,6 +240,7 @@ def test_what_else_changed_is_named(store: str) -> None:
     assert "temperature" in changed["server's sampling defaults"][1]
 
 
+@pytest.mark.slow
 def test_a_fresh_baseline_is_compared_on_common_prompts(store: str, snapshot: Snapshot) -> None:
     """Paired: p_A is measured, on a sample that did not choose T, and the difference has Tango's bounds."""
     stored(store, "fresh", sample(2), created=1500.0)

@@ -171,6 +171,7 @@ def test_answers_out_of_a_gateways_cache_have_no_cost(healthy: str, prompts: Pat
     assert "6 of 8 answers are earlier ones again, by id and text: a cache in front" in err
 
 
+@pytest.mark.slow
 def test_requests_that_a_full_gateway_refused_are_said_to_have_waited(healthy: str, prompts: Path) -> None:
     """They waited at the client, for places that loops held, and the price was a seventh of the true one."""
     with refusing_gateway(healthy, 4) as url:

@@ -427,6 +427,7 @@ def test_the_command_line_prices_a_log(tmp_path: Path) -> None:
     assert document["optimum"]["max_tokens"] < CAP
 
 
+@pytest.mark.slow
 def test_a_language_from_a_settings_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An English log beside a stresstest.toml that says Italian: "degenerate 400 of 400", without a word."""
     (tmp_path / "stresstest.toml").write_text('lang = "it"\n', encoding="utf-8")

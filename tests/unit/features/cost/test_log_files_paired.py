@@ -75,6 +75,7 @@ def test_the_tax_is_of_the_tokens_that_were_written(measured: tuple[dict[str, An
     assert told[1]["tokens"] < told[0]["tokens"]
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_beside_the_account_is_there(measured: tuple[dict[str, Any], Path]) -> None:
     """Picture and metrics come from one measurement."""
     document, folder = measured

@@ -65,6 +65,7 @@ def test_a_canary_that_was_asked_all_day_is_compared_with_what_ran_beside_it() -
     assert (len(found), count) == (100_000, 0)
 
 
+@pytest.mark.slow
 def test_the_logs_of_application_and_gateway_cost_what_one_of_them_costs(tmp_path: Path) -> None:
     """Ids, prompts and times differ."""
     log = rows()

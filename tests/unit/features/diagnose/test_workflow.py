@@ -214,6 +214,7 @@ def test_a_diagnosis_is_no_part_of_what_the_run_measured(
     assert len({g.key for g in arms}) == len(arms)
 
 
+@pytest.mark.slow
 def test_a_finished_diagnosis_sends_nothing(
     loops: tuple[Store, str, DiagnosisResult, list[Generation]],
 ) -> None:

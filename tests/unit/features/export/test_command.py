@@ -146,6 +146,7 @@ def test_more_copies_are_more_of_the_same_loop(world: World, tmp_path: Path) -> 
     assert all(many[key]["onset"] == few[key]["onset"] for key in few)
 
 
+@pytest.mark.slow
 def test_a_run_alone_has_no_pair_and_says_what_would_give_some(
     world: World, tmp_path: Path, snapshot: Snapshot
 ) -> None:

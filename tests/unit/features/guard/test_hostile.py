@@ -609,6 +609,7 @@ async def test_the_upstreams_series_are_read_to_the_end() -> None:
         assert (await here.series())["vllm:num_requests_running"] == 17
 
 
+@pytest.mark.slow
 async def test_a_large_page_of_series_is_not_repeated() -> None:
     """45 MB of short lines took 1.4 GB and half a minute, in which nothing passed through."""
     async with guarded(page({})) as here:

@@ -585,6 +585,7 @@ def test_answers_that_were_given_up_are_told(tmp_path: Path, called: Called) -> 
     assert "50 answers were given up before they could fail" in said
 
 
+@pytest.mark.slow
 def test_failed_requests_without_a_text_do_not_thin_out_a_rate(tmp_path: Path, called: Called) -> None:
     """8 loops of 60 answers failed the gate, and the same log with 1,500 overloaded requests passed it."""
     good = [{"response": story(3, seed=n), "finish_reason": "stop"} for n in range(52)]

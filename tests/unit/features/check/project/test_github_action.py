@@ -76,6 +76,7 @@ def test_scripts_are_valid_and_nothing_foreign_is_pasted_into_them(steps: list[d
         assert "${{" not in script
 
 
+@pytest.mark.slow
 def test_every_option_is_one_that_stresstest_knows(steps: list[dict[str, Any]]) -> None:
     """An option that was renamed must not break a gate at the first pull request."""
     (script,) = [step["run"] for step in steps if step.get("id") == "check"]

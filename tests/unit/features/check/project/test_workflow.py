@@ -113,6 +113,7 @@ def test_a_cell_without_budgets_does_not_pass_uncompared(tmp_path: Path) -> None
     assert (GateOutcome.WARNING, f"not compared with the baseline: {why}") in budget_reasons(cell)
 
 
+@pytest.mark.slow
 def test_what_no_budget_tells_of_the_baseline_is_a_warning(tmp_path: Path) -> None:
     """A fall of the limit and a risk that is undecided were told by nobody where no budget asks for them."""
     store = str(tmp_path / "s.sqlite3")
@@ -127,6 +128,7 @@ def test_what_no_budget_tells_of_the_baseline_is_a_warning(tmp_path: Path) -> No
     assert sum("fell" in sentence for _, sentence in budget_reasons(cell)) == 1
 
 
+@pytest.mark.slow
 def test_a_run_of_another_server_never_answers_for_the_one_asked(path: str) -> None:
     """A model's name may be served anywhere: with --base-url only a run from there will do."""
     words = ("--baseline", "base", "--candidate", "lab", "--base-url")
@@ -397,6 +399,7 @@ def test_the_margin_in_force_decides_and_not_the_stored_runs(path: str) -> None:
     assert document["candidate"]["safe_max_tokens"] == 350, "less the same margin, or a fall is hidden"
 
 
+@pytest.mark.slow
 def test_without_budgets_a_regression_is_a_breach(path: str) -> None:
     """Something is certified for a model that half loops, too: the swap is found, and is no next baseline."""
     assert gate(path).outcome is GateOutcome.PASS
@@ -435,6 +438,7 @@ def test_a_named_baseline_that_is_not_there_is_an_error(path: str) -> None:
         assert "previous" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_a_named_baseline_without_a_threshold_lets_nothing_pass(path: str) -> None:
     """It is there and cannot be compared with: undecided. Only "previous" may find nothing yet."""
     budgets = Budget(BudgetName.MAX_INCREASE, 0.02), Budget(BudgetName.MAX_DROP, 0.10)
