@@ -119,7 +119,7 @@ def explain_kv_shortage(
 
 
 def _more_memory(missing: float, share: float, total_gib: float | None) -> list[StartOption]:
-    if total_gib is None:
+    if not total_gib:
         what = f"{missing:.2f} GiB ÷ the GPU's memory in GiB, added to {share:g}"
         return [StartOption("--gpu-memory-utilization", what)]
     wanted = share + missing / total_gib

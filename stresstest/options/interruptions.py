@@ -32,6 +32,7 @@ class Interruptions:
     def __init__(self) -> None:
         self.heard: Callable[[], object] = lambda: None
         self._handlers: dict[signal.Signals, Any] = {}
+        self._terminals: tuple[int, ...] = ()
         self._deadline = threading.Timer(_LAST_S, _end_at_once)
         self._deadline.daemon = True
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -42,6 +43,7 @@ class Interruptions:
         self._writer.setblocking(False)
         taken = {*SIGNALS, *(number for number in _HANG_UP if signal.getsignal(number) is not signal.SIG_IGN)}
         self._handlers = {number: signal.getsignal(number) for number in taken}
+        self._terminals = tuple(filter(os.isatty, range(3)))
         self.take_over()
         self._listener.start()
 
@@ -81,7 +83,16 @@ class Interruptions:
                 count += 1
                 if count == 2:
                     self._deadline.start()
+                self._leave_closed_terminals()
                 self.heard()
+
+    def _leave_closed_terminals(self) -> None:
+        """Send what is still said to a terminal that is gone nowhere: written to it, it would be an error."""
+        for gone in (fd for fd in self._terminals if not os.isatty(fd)):
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, gone)
+            os.close(nowhere)
+        self._terminals = tuple(filter(os.isatty, self._terminals))
 
 
 def _end_at_once() -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -92,7 +93,8 @@ def read_startup_log(lines: Iterable[str]) -> StartupFacts:
         for pattern, apply in _RULES:
             found = pattern.search(line)
             if found is not None:
-                facts = replace(apply(facts, found), known=facts.known + 1)
+                with suppress(ValueError):  # a figure that was cut off, as in a log that was shortened
+                    facts = replace(apply(facts, found), known=facts.known + 1)
     return replace(_without_credentials(facts), lines=total)
 
 
@@ -213,7 +215,7 @@ def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
 
 _BEGINS = re.compile(r"vLLM API server version|non-default args:|█\s+version \d")
 _N = r"([\d,_]+)"
-_F = r"(\d+(?:\.\d+)?)"
+_F = r"(\d{1,12}(?:\.\d{1,12})?)"
 _DICT = r"(\{[^{}]{0,2000}\})"
 _ATTENTION = "Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA"
 _OVERRIDDEN = rf"(?:have been|were) overridden[^{{]{{0,200}}: ?`?{_DICT}"

@@ -81,7 +81,9 @@ def command(
     gpu_hour_price: Annotated[
         float | None, typer.Option(help="Price of one GPU-hour, in any currency.")
     ] = None,
-    gpu_count: Annotated[int, typer.Option(help="Number of GPUs that serve the model.", min=1)] = 1,
+    gpu_count: Annotated[
+        int, typer.Option(help="Number of GPUs that serve the model.", min=1, max=1_000_000)
+    ] = 1,
     field: Annotated[
         list[str] | None,
         typer.Option(help="Path of a field in your records, such as start=path.to.time. Repeatable."),

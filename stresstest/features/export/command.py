@@ -194,6 +194,8 @@ def _export(
     from stresstest.render.json_text import dumps
     from stresstest.store import open_store
 
+    if not Path(output).name:
+        raise UsageError(f"{output!r} is no file.", hint="Name one, such as: --output pairs.jsonl")
     derived = [_beside(output, what) for what in ("held-out", "unpaired")]
     refuse_inputs([output, *derived], [*asked.sources, *asked.chosen_from])
     there = [each for each in derived if Path(each).exists()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -30,6 +29,8 @@ Examples:
   stresstest recommend --repetition-detection latest
 """
 FORMATS = ("table", "json", "vllm", "openai", "litellm", "env", "openmetrics")
+
+_MOST_FALLBACK_PRICE = 1_000_000
 
 
 @with_global_options
@@ -367,8 +368,8 @@ def _audit(
 
     if output not in {"table", "json"}:
         raise UsageError(f"--repetition-detection supports --format table and json, not {output}.")
-    if not math.isfinite(fallback) or fallback < 0:
-        raise UsageError("--fallback-price must be a number of at least 0.")
+    if not 0 <= fallback <= _MOST_FALLBACK_PRICE:
+        raise UsageError(f"--fallback-price must be a number from 0 to {_MOST_FALLBACK_PRICE:,}.")
     with open_store(options["store"]) as store:
         found = audit_stored(
             references, store, SilentScanProgress(), ScanJob(tokenizer=tokenizer), fallback=fallback

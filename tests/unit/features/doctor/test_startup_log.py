@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stresstest.diagnosis.capacity import explain_kv_shortage, kv_capacity
-from stresstest.features.doctor.console import capacity_sentences, startup_rows
+from stresstest.features.doctor.console import capacity_sentences, startup_document, startup_rows
 from stresstest.features.doctor.startup_log import explain_startup_log, may_die_of_seeds
 from stresstest.model import Subject
 from stresstest.records import startup_log
 from stresstest.records.startup_log import StartupFacts, read_startup_log
+from stresstest.render.json_text import dumps
 from tests.support.paths import DATA
 
 DATA = DATA / "startup"
@@ -175,6 +176,36 @@ def test_no_line_breaks_it(lines: list[str]) -> None:
 def test_a_cut_line_breaks_nothing(line: str, at: int) -> None:
     """A log that is being written ends anywhere."""
     read_startup_log([line[:at]])
+
+
+@pytest.mark.parametrize("figure", ["", "0", "0.0", "...", "327…", "32768\\\\n", "9" * 400, "-1", "nan", "٣"])
+@pytest.mark.parametrize("name", ["cpu_0_32.log", "gpu_awq.log", "gpu_too_long.log"])
+def test_a_log_with_damaged_figures_is_explained(name: str, figure: str) -> None:
+    """A log that was shortened, quoted in JSON, or is of a GPU with no memory ended in a traceback."""
+    lines = read(name)
+    for i, line in enumerate(lines):
+        if not read_startup_log([line]).known:
+            continue
+        for place in re.finditer(r"\d[\d.,]*", line):
+            damaged = line[: place.start()] + figure + line[place.end() :]
+            found = explain_startup_log([*lines[:i], damaged, *lines[i + 1 :]], [])
+            assert dumps(startup_document(found.facts, found.chain, found.held))
+            assert startup_rows(found.facts)
+
+
+def test_a_gpu_without_memory_is_no_share_of_anything() -> None:
+    """A device that says that it has 0.00 GiB."""
+    found = explain_kv_shortage(
+        max_model_len=32_768,
+        needed_gib=4.0,
+        available_gib=1.0,
+        estimated=None,
+        weights_gib=None,
+        utilization=0.9,
+        total_gib=0.0,
+        kv_cache_dtype=None,
+    )
+    assert any("--gpu-memory-utilization" in option.flag for option in found.options)
 
 
 def test_what_is_told_of_a_log_holds_no_password() -> None:

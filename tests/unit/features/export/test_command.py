@@ -405,3 +405,12 @@ def test_a_file_that_nobody_named_is_not_replaced(tmp_path: Path) -> None:
     assert code == 2
     assert "and this export would replace it" in " ".join(err.split())
     assert kept.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("output", [".", "/", ""])
+def test_a_folder_is_no_file_to_write(tmp_path: Path, output: str) -> None:
+    """It was an internal error: a folder has no name beside which others are written."""
+    (tmp_path / "log.jsonl").write_text('{"prompt": "p", "output": "Good."}\n', encoding="utf-8")
+    code, _, err = command("export", "kto", str(tmp_path / "log.jsonl"), "--lang", "en", "-o", output)
+    assert code == 2
+    assert "is no file" in err
