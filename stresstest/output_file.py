@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import combinations
 from pathlib import Path
 
 from stresstest.errors import UsageError
@@ -85,6 +86,14 @@ def _may_be_replaced(path: Path) -> bool:
     if not path.exists():
         return True
     return path.is_file() and (not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid())
+
+
+def refuse_one_file(named: Mapping[str, str | None]) -> None:
+    """UsageError where two options name one file to be written. A device takes both."""
+    given = [(option, Path(path)) for option, path in named.items() if path is not None]
+    for (one, path), (other, second) in combinations(given, 2):
+        if path.resolve() == second.resolve() and not (path.exists() and not path.is_file()):
+            raise UsageError(f"{one} and {other} name the same file.")
 
 
 def _is_same(one: str | Path, other: str | Path) -> bool:

@@ -16,7 +16,8 @@ from typing import Any
 from stresstest.config.credentials.texts import hide_credentials
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_LONGEST_LINE = 16_384
+LONGEST_LINE = 16_384
+"""Characters of a line that are read."""
 _MOST_GRAPHS = 16
 """Kinds of CUDA graphs: vLLM has two."""
 
@@ -87,7 +88,7 @@ def read_startup_log(lines: Iterable[str]) -> StartupFacts:
     total = 0
     for raw in lines:
         total += 1
-        line = _COLOUR.sub("", raw[:_LONGEST_LINE]).rstrip()
+        line = _COLOUR.sub("", raw[:LONGEST_LINE]).rstrip()
         if _BEGINS.search(line) and (facts.ready or facts.error or facts.shortage):
             facts = StartupFacts()  # the log continues with another start
         for pattern, apply in _RULES:
@@ -208,17 +209,26 @@ def _nothing_left(facts: StartupFacts, _found: re.Match[str]) -> StartupFacts:
 
 def _error(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
     # The first error is the cause; what follows (engine core failed, see root cause above) is its echo.
-    # Warnings quote errors that were survived.
-    survived = re.search(r"\b(?:INFO|WARNING|DEBUG)\b", found.string) is not None
-    return facts if facts.error or survived else replace(facts, error=found.group(1)[:400], ready=False)
+    # Warnings quote errors that were survived, and a server that is ready answers bad requests with some.
+    survived = facts.ready or _SURVIVED.search(found.string) is not None
+    return facts if facts.error or survived else replace(facts, error=found.group(1)[:400])
 
 
+def _ended(facts: StartupFacts, found: re.Match[str]) -> StartupFacts:
+    """The end of the server, also of one that was ready."""
+    return replace(facts, error=facts.error or found.group(1)[:400], ready=False)
+
+
+_SURVIVED = re.compile(r"\b(?:INFO|WARNING|DEBUG)(?::|\s+[\d\[])")
+"""A level as a line of vLLM, uvicorn or Python's logging begins; NCCL_DEBUG=INFO within an error is none."""
 _BEGINS = re.compile(r"vLLM API server version|non-default args:|█\s+version \d")
 _N = r"([\d,_]+)"
 _F = r"(\d{1,12}(?:\.\d{1,12})?)"
 _DICT = r"(\{[^{}]{0,2000}\})"
 _ATTENTION = "Flash ?Attention|FlashInfer|Triton|XFormers|Flex ?Attention|Torch SDPA"
 _OVERRIDDEN = rf"(?:have been|were) overridden[^{{]{{0,200}}: ?`?{_DICT}"
+_SIGNALS = "Killed|Segmentation fault|Bus error|Aborted"
+"""What a shell says of a process that a signal ended."""
 _NEEDED = (
     rf"{_F} GiB KV cache is needed, which is larger than the available "
     rf"KV cache memory \({_F} GiB\)(?:.{{0,200}}?estimated maximum model length is {_N})?"
@@ -278,6 +288,12 @@ _RULES: tuple[tuple[re.Pattern[str], _Apply], ...] = tuple(
         ),
         (r"No available memory for the cache blocks", _nothing_left),
         (r"((?:torch\.)?(?:cuda\.)?OutOfMemoryError: .*)", _set("out_of_memory")),
-        (r"\b((?:Value|Runtime|OS|Key|Import|Module\w+|Assertion|\w*OutOfMemory)Error: .*)", _error),
+        (r"\b((?:EngineDeadError\b|Engine core initialization failed).*)", _ended),
+        (
+            rf"^(?:[^|]{{0,60}}\|\s{{0,9}})?((?:{_SIGNALS})(?: \(core dumped\))?)$",
+            _ended,
+        ),
+        (r"(?:^|[\s.])([A-Z]\w{0,60}(?:Error|Exception))$", _error),
+        (r"(?:^|[\s.])([A-Z]\w{0,60}(?:Error|Exception): .*)", _error),
     )
 )

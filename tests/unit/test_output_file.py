@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import ExitCode, UsageError
-from stresstest.output_file import refuse_database, replace_file
+from stresstest.output_file import refuse_database, refuse_one_file, replace_file
 from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
 from tests.support.scanned_files import write
@@ -150,3 +150,11 @@ def test_a_dash_is_no_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match="names no file"):
         refuse_database("-")
     assert not list(tmp_path.iterdir())
+
+
+def test_two_options_do_not_write_one_file(tmp_path: Path) -> None:
+    """The metrics of `cost` were overwritten by its table, without a word."""
+    (tmp_path / "link.md").symlink_to(tmp_path / "a.md")
+    with pytest.raises(UsageError, match=r"--output and --openmetrics name the same file\."):
+        refuse_one_file({"--output": str(tmp_path / "a.md"), "--openmetrics": str(tmp_path / "link.md")})
+    refuse_one_file({"--output": "/dev/null", "--openmetrics": "/dev/null", "--picture": None})

@@ -14,7 +14,7 @@ from stresstest.errors import ExitCode, StresstestError, UsageError
 from stresstest.model.address import without_secrets
 from stresstest.options.output_folder import in_folder
 from stresstest.options.streams import as_logged, write_workflow_command
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_database, refuse_one_file
 
 if TYPE_CHECKING:
     from stresstest.render.test_cases import CaseSuite
@@ -44,8 +44,7 @@ class CheckOutputs:
                 raise UsageError(
                     f"{what} {path} cannot be written: the folder {Path(path).parent} does not exist."
                 )
-        if self.junit is not None and self.markdown is not None and _are_one(self.junit, self.markdown):
-            raise UsageError("--junit and --markdown name the same file.")
+        refuse_one_file({"--junit": self.junit, "--markdown": self.markdown})
 
     @classmethod
     def named(
@@ -108,11 +107,6 @@ class CheckOutputs:
         }
         for what, path in written.items():
             _write_file(what, path, texts[what])
-
-
-def _are_one(one: str, other: str) -> bool:
-    same = Path(one).resolve() == Path(other).resolve()
-    return same and not (Path(one).exists() and not Path(one).is_file())  # /dev/null takes both
 
 
 def with_current_files(command: Callable[..., None]) -> Callable[..., None]:

@@ -32,7 +32,7 @@ from stresstest.options.common import (
 )
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
 from stresstest.options.output_folder import OutputDir, in_folder
-from stresstest.output_file import refuse_inputs
+from stresstest.output_file import refuse_inputs, refuse_one_file
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -129,6 +129,7 @@ def command(
     extras = parse_extras(picture, openmetrics, aborted=abort_loops)
     if output is not None and Path(output).suffix.lower() not in (".md", ".json"):
         raise UsageError(f"{output!r}: end the file name in .md or .json; it selects the format.")
+    refuse_one_file({"--output": output, "--openmetrics": openmetrics, "--picture": picture})
     refuse_inputs([picture, openmetrics, output], [*(files or ()), tokenizer, options["prompts"]])
     if files:
         driving = {"requests": requests, "pairs": pairs, "rate": rate, "plant": plant, "units": units}

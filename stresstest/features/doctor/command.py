@@ -12,6 +12,7 @@ import typer
 
 from stresstest.errors import ExitCode, UsageError
 from stresstest.options.common import stdout_console, with_global_options
+from stresstest.records.startup_log import LONGEST_LINE
 
 EXAMPLES = """\b
 Examples:
@@ -42,7 +43,7 @@ def command(
     """Check the prerequisites of a measurement: server, model, metrics, GPU, clock, store. Or explain a log.
 
     Each check that fails states what the measurement loses, and one line that fixes it. Exit 3 if the server
-    cannot be used, or if the server in the log did not start.
+    cannot be used, or if the server in the log did not start; 4 if the log does not show whether it did.
     """
     if log is None:
         _run_checks(options, base_url or options["base_url"], model or options["model"], json_output)
@@ -97,18 +98,36 @@ def _explain(options: dict[str, Any], log: str, prompt_tokens: int | None, json_
         print_startup(stdout_console(), found.facts, found.chain, found.held)
     if found.chain is not None or (found.facts.error and not found.facts.ready):
         raise typer.Exit(ExitCode.ENDPOINT)
+    if not found.facts.ready:
+        typer.echo("The log does not show that the server started: it ends before that.", err=True)
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
 @contextmanager
-def _open_log(log: str) -> Iterator[TextIO]:
+def _open_log(log: str) -> Iterator[Iterator[str]]:
+    from stresstest.config.foreign_files import is_named_pipe
+
     if log == "-":
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-        yield sys.stdin
+        yield _lines(sys.stdin)
         return
     try:
         if Path(log).is_char_device() or Path(log).is_block_device():
             raise UsageError(f"{log} is a device, not a log.")
+        if is_named_pipe(Path(log)):
+            raise UsageError(
+                f"{log} is a named pipe: reading would wait until something writes to it.",
+                hint=f"Write to stdin instead: … | stresstest doctor --log -, or: doctor --log - < {log}",
+            )
         with Path(log).open(encoding="utf-8", errors="replace") as file:
-            yield file
+            yield _lines(file)
     except OSError as error:
         raise UsageError(f"{log} cannot be read: {error.strerror}.") from None
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines, each with as much of it as is read."""
+    while line := file.readline(LONGEST_LINE):
+        yield line
+        while not line.endswith("\n") and (line := file.readline(LONGEST_LINE)):
+            pass

@@ -3,6 +3,7 @@ waits. What steers a terminal or a CI server is escaped in them."""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -31,29 +32,40 @@ _STDERR_PATIENCE = 0.5
 class LogFile:
     """A file that lines are appended to, opened again where it was renamed or removed, as logrotate does.
 
-    As `logging.handlers.WatchedFileHandler`. Raises OSError where the file cannot be opened or written.
+    As `logging.handlers.WatchedFileHandler`. A named pipe is written while somebody reads it. Raises OSError
+    where the file cannot be opened or written.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("ab", buffering=0)
+        self._file = _open_to_append(path)
 
     def __enter__(self) -> LogFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def write(self, data: memoryview) -> int | None:
-        """Append; how many bytes were taken, None for a pipe that is full."""
-        if self._is_gone():
-            opened = self._path.open("ab", buffering=0)
+        """Append; how many bytes were taken, None for a pipe that is full or that nobody reads."""
+        if self._file is None:
+            self._file = _open_to_append(self._path)
+        elif self._is_gone(self._file):
+            opened = _open_to_append(self._path)
             self._file.close()
             self._file = opened
-        return self._file.write(data)
+        if self._file is None:
+            return None
+        try:
+            return self._file.write(data)
+        except BrokenPipeError:
+            self._file.close()
+            self._file = None
+            return None
 
-    def _is_gone(self) -> bool:
-        opened = os.fstat(self._file.fileno())
+    def _is_gone(self, file: io.FileIO) -> bool:
+        opened = os.fstat(file.fileno())
         if not stat.S_ISREG(opened.st_mode):
             return False
         try:
@@ -61,6 +73,17 @@ class LogFile:
         except FileNotFoundError:
             return True
         return (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino)
+
+
+def _open_to_append(path: Path) -> io.FileIO | None:
+    """The file, without waiting for who reads a named pipe; None for one that nobody reads."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+    try:
+        return io.FileIO(os.open(path, flags, 0o666), "ab")
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
 class LineWriter:

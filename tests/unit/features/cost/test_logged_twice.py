@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stresstest.features.cost import logged_twice
 from stresstest.features.cost.log_files import LogCostSettings, cost_from_files
 from stresstest.features.cost.logged_twice import LoggedSpan, without_second_logs
 from stresstest.model.cost import RequestSpan
@@ -82,3 +83,15 @@ def test_the_logs_of_application_and_gateway_cost_what_one_of_them_costs(tmp_pat
     both = cost_from_files(LogCostSettings(tuple(files)), SilentScanProgress())
     assert (both.requests, both.degenerate) == (alone.requests, alone.degenerate)
     assert any(note.startswith(f"{len(log)} requests were logged twice") for note in both.notes)
+
+
+@pytest.mark.parametrize("trace", [None, "t"])
+def test_thousands_of_equal_answers_at_once_are_not_compared_with_each_other(
+    monkeypatch: pytest.MonkeyPatch, trace: str | None
+) -> None:
+    """A batch of 20,000 requests that got one refusal took minutes, as each was compared with all others."""
+    compared = []
+    monkeypatch.setattr(logged_twice, "_are_one", lambda *pair: compared.append(pair))
+    spans = [logged(f"r{n}", n / 1000, 60.0 + n / 1000, trace=trace) for n in range(2_000)]
+    assert len(without_second_logs(spans)[0]) == 2_000
+    assert len(compared) <= 2_000

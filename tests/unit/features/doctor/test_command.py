@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -249,3 +250,34 @@ def test_a_device_is_no_log() -> None:
     """/dev/full has no end, and was read for ever."""
     done = command("doctor", "--log", "/dev/full")
     assert (done[0], "/dev/full is a device, not a log." in done[2]) == (2, True)
+
+
+def test_a_log_that_does_not_show_a_start_is_undecided(tmp_path: Path) -> None:
+    """It ended with exit 0, so that `doctor --log - && deploy` went on with a server that had died."""
+    lines = (DATA / "startup" / "gpu_awq.log").read_text(encoding="utf-8").splitlines()
+    said = doctor(tmp_path, "--log", "-", stdin="\n".join(lines[:-4]))
+    assert said.code == ExitCode.INCONCLUSIVE
+    assert "does not show that the server started" in said.err
+    assert doctor(tmp_path, "--log", "-", stdin="\n".join(lines)).code == 0
+
+
+def test_a_pipe_is_no_log(tmp_path: Path) -> None:
+    """Without a writer it was waited for, in silence and for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    said = doctor(tmp_path, "--log", str(tmp_path / "pipe"))
+    assert said.code == ExitCode.USAGE
+    assert "is a named pipe" in said.err
+
+
+def test_a_line_without_end_takes_no_memory(tmp_path: Path) -> None:
+    """The whole line was read, twice as large as it is, to look at its first 16 KB."""
+    log = tmp_path / "vllm.log"
+    log.write_text("vLLM API server version 0.32.0\n" + "a" * 20_000_000 + "\nKilled\n", encoding="utf-8")
+    tracemalloc.start()
+    try:
+        said = doctor(tmp_path, "--log", str(log))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert said.code == ExitCode.ENDPOINT
+    assert "It ended with: Killed" in said.out

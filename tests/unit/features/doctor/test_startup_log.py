@@ -143,7 +143,7 @@ def test_no_rule_reads_to_the_end_of_a_line_that_begins_it_again_and_again() -> 
 @pytest.mark.parametrize("piece", ["Linear", "Using FlashInfer ", "init engine (", "x: {", "prefix caching "])
 def test_a_line_of_one_piece_is_read_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anything worse would not end here within a test run."""
-    monkeypatch.setattr(startup_log, "_LONGEST_LINE", 300_000)
+    monkeypatch.setattr(startup_log, "LONGEST_LINE", 300_000)
     found = read_startup_log(["Using " + piece * (300_000 // len(piece))])
     assert (found.lines, found.known) == (1, 0)
 
@@ -191,6 +191,41 @@ def test_a_log_with_damaged_figures_is_explained(name: str, figure: str) -> None
             found = explain_startup_log([*lines[:i], damaged, *lines[i + 1 :]], [])
             assert dumps(startup_document(found.facts, found.chain, found.held))
             assert startup_rows(found.facts)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        "NotImplementedError: Speculative decoding with draft model is not supported yet.",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/models/lora/adapter_config.json'",
+        "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        "NotImplementedError",
+        "Killed",
+        "vllm-1  | Killed",
+        "Segmentation fault (core dumped)",
+    ],
+)
+def test_whatever_ends_a_start_is_told(end: str) -> None:
+    """Of these, none was an error, and `doctor --log - && deploy` went on."""
+    before = read("gpu_awq.log")[:6]
+    mark = "" if "Killed" in end or "fault" in end else "(APIServer pid=1) "
+    found = read_startup_log([*before, f"{mark}{end}"])
+    assert found.error is not None
+    assert found.error in end
+    assert not found.ready
+
+
+def test_what_a_server_survives_is_no_end_of_it() -> None:
+    """It warns of what it does without, and answers bad requests with errors; its engine's end is its own."""
+    warned = "WARNING 11-20 10:00:00 [registry.py:1] Error in inspecting: ImportError: no flash_attn"
+    assert read_startup_log([*read("gpu_awq.log")[:6], warned]).error is None
+    asked = [*read("gpu_awq.log"), "ValueError: The prompt (9000) is longer than the model's length."]
+    assert (read_startup_log(asked).ready, read_startup_log(asked).error) == (True, None)
+    died = read_startup_log(
+        [*asked, "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."]
+    )
+    assert (died.ready, died.error) == (False, "EngineDeadError: EngineCore encountered an issue.")
 
 
 def test_a_gpu_without_memory_is_no_share_of_anything() -> None:

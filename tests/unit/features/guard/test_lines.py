@@ -223,3 +223,20 @@ def test_a_line_that_comes_after_the_end_is_told(capsys: pytest.CaptureFixture[s
     writer.put(b"b\n")
     assert (out.getvalue(), lost.count) == (b"a\n", 1)
     assert "1 line of the log was dropped" in capsys.readouterr().err
+
+
+def test_a_pipe_that_nobody_reads_yet_holds_up_nothing(tmp_path: Path) -> None:
+    """The guard listened only once a log shipper had opened its end: until then, no request was answered.
+    What waits is written when it does, and again to the next reader."""
+    pipe, lost = tmp_path / "pipe", Lost()
+    os.mkfifo(pipe)
+    with LogFile(pipe) as out:
+        writer = LineWriter(out.write, lost.add)
+        writer.put(b"one\n")
+        for line in (b"one\n", b"two\n"):
+            reader = os.open(pipe, os.O_RDONLY)
+            assert os.read(reader, 100) == line
+            os.close(reader)
+            writer.put(b"two\n" if line == b"one\n" else b"three\n")
+        writer.close(0.3)
+    assert lost.count == 1
