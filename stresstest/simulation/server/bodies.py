@@ -86,8 +86,11 @@ def parse_body(found: dict[str, Any], kind: type[AnyBody]) -> AnyBody:
     """The body as `kind`. Raises RequestRejected."""
     try:
         body = msgspec.convert(found, kind, strict=False)
+        f"{found.get('model')}{found.get('request_id')}".encode()  # both are in the answer
     except msgspec.ValidationError as error:
         raise from_msgspec(error, found) from None
+    except UnicodeEncodeError:
+        raise out_of_range("The body holds half of a surrogate pair, which is no character.") from None
     for name in _NOT_SIMULATED:
         if found.get(name):
             raise out_of_range(f"The simulator does not simulate `{name}`.", name)
