@@ -25,7 +25,7 @@ _LONGEST = 4000
 _LARGEST = 1_000_000
 """Characters of a pattern with its counted repetitions written out, as the compiler does it."""
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
-_RECURSION = re.compile(r"(?<!\\)(?:\\\\)*\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
+_RECURSION = re.compile(r"(?<!\\)(?:\\\\)*\(\?(?:R|[+-]?\d+|&\w+|P[>&]\w+)\)")
 """A pattern within itself, which takes a gigabyte before its time is over."""
 _SKIPPED = re.compile(r"#.*|\s")
 """What a verbose pattern may have inside a number."""
@@ -50,7 +50,7 @@ class UnitPattern:
             )
         try:
             self._compiled = _compile(pattern)
-        except (regex.error, OverflowError, RecursionError) as error:
+        except (regex.error, OverflowError, RecursionError, ValueError) as error:
             raise UsageError(
                 f"The unit pattern {pattern[:80]!r} is not a valid regular expression: {error}."
             ) from None

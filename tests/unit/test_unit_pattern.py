@@ -90,7 +90,9 @@ def test_a_task_file_with_such_a_pattern_is_refused(tmp_path: Path) -> None:
     assert "Repetitions inside repetitions" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("pattern", [r"((?1)?\w)+x", "(?R)?a", r"(?<n>a(?&n)?)", r"(?P<n>a(?P>n)?)"])
+@pytest.mark.parametrize(
+    "pattern", [r"((?1)?\w)+x", "(?R)?a", r"(?<n>a(?&n)?)", r"(?P<n>a(?P>n)?)", r"(?P<n>a(?P&n)?)"]
+)
 def test_a_pattern_that_calls_itself_is_refused(pattern: str) -> None:
     """It took 900 MB within its two seconds, on a text of a few lines."""
     with pytest.raises(UsageError, match="calls itself"):
@@ -101,3 +103,9 @@ def test_what_only_looks_like_a_call_is_taken() -> None:
     """An optional bracket before a digit, and a flag."""
     for pattern in (r"^(?:\(?1\)|Par (\d+))", r"(?-i:Par) (\d+)"):
         assert UnitPattern(pattern).search("Par 3") is not None
+
+
+def test_flags_that_exclude_each_other_are_told_as_such() -> None:
+    """The sentence was that the task file is no valid TOML."""
+    with pytest.raises(UsageError, match="is not a valid regular expression"):
+        UnitPattern("(?a)(?u)x")
