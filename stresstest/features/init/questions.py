@@ -159,9 +159,14 @@ def _require(name: str, names: Sequence[str]) -> None:
 
 
 def _refuse_credentials(name: str, address: object) -> None:
-    """Raise UsageError for an address with a user name or password: a file would keep it."""
-    if isinstance(address, str) and "@" in urlsplit(address).netloc:
+    """Raise UsageError for an address with a user name or password, or of an exporter with a query, which may
+    be a token: a file would keep it."""
+    if not isinstance(address, str):
+        return
+    parts = urlsplit(address)
+    what = "a password" if "@" in parts.netloc else "a query" if name != "base_url" and parts.query else None
+    if what is not None:
         raise UsageError(
-            f"The address in {name} holds a password, which is not written to a file.",
+            f"The address in {name} holds {what}, which is not written to a file.",
             hint=f"Remove it there and set {config.ENV_PREFIX}{name.upper()} to the whole address.",
         )

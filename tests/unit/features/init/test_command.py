@@ -173,11 +173,12 @@ def test_a_name_that_is_not_utf8_leaves_the_old_file_whole(tmp_path: Path) -> No
     [
         (("--lang", "nl"), "Write a task file with a table [languages.nl]"),
         (("--lang", "it", "--base-url", "http://me:secret@gpu:8000/v1"), "STRESSTEST_BASE_URL"),
+        (("--lang", "it", "--gpu-exporter", "http://gpu:9400/metrics?token=s"), "STRESSTEST_GPU_EXPORTER"),
         (("--lang", "it", "--prompts", "nowhere.jsonl"), "nowhere.jsonl does not exist"),
         (("--lang", "it", "--task", "narativ"), "did you mean 'narrative'"),
         (("--lang", "it", "--gpus", "some"), "--gpus"),
     ],
-    ids=["language", "password", "prompts", "task", "gpus"],
+    ids=["language", "password", "token", "prompts", "task", "gpus"],
 )
 def test_what_a_run_would_refuse_is_refused_with_what_to_do(
     tmp_path: Path, words: tuple[str, ...], said: str
