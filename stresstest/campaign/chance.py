@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stresstest.campaign.judging import judged_threshold
-from stresstest.model import DocumentKind, Run, RunResult, Threshold
+from stresstest.model import DocumentKind, Run, RunResult, Subject, Threshold
 from stresstest.statistics import safe_max_tokens
 
 if TYPE_CHECKING:
@@ -16,42 +17,45 @@ _MATERIAL = 1.25
 """A T so many times another one is another statement."""
 
 
-def lower_results(
-    store: Store, run: Run, own: Threshold
-) -> tuple[list[StoredThreshold], list[StoredThreshold]]:
-    """The results among which T may have been chosen, and those of them that are much lower, because answers
-    failed. They are of the same prompts, model and language, whatever the decoding, or cells of one sweep,
-    and tolerate no less.
+def results_of_subject(store: Store, subject: Subject) -> list[StoredThreshold]:
+    return store.thresholds(model=subject.model, task=subject.task, language=subject.language)
+
+
+def results_beside(
+    store: Store, of_subject: Sequence[StoredThreshold], run: Run, own: Threshold
+) -> list[StoredThreshold]:
+    """The results among which T may have been chosen: of the same prompts, model and language, whatever the
+    decoding, or cells of one sweep, that tolerate no less. of_subject: all results of the run's subject.
 
     A run that was diagnosed does not count beside that of its remedy: tests of their own chose that.
     """
-    simulated, subject = run.profile.simulated, run.settings.subject
-    found = store.thresholds(model=subject.model, task=subject.task, language=subject.language)
-    beside = {each.run_id: each for each in found if each.prompts_digest == run.prompts_digest}
+    beside = {each.run_id: each for each in of_subject if each.prompts_digest == run.prompts_digest}
     swept: set[str] = set()
     for document in store.documents(DocumentKind.SWEEP, run.id):
         with document.reading() as body:
             swept.update(cell["run_id"] for cell in body["cells"])
     if swept - beside.keys():
         beside |= {each.run_id: each for each in store.thresholds() if each.run_id in swept}
-    others = [
+    return [
         each
         for each in beside.values()
         if each.run_id not in (run.id, run.settings.parent)
-        and each.simulated == simulated
+        and each.simulated == run.profile.simulated
         and each.threshold.alpha >= own.alpha
     ]
-    return others, [each for each in others if _is_lower(each.threshold, own)]
 
 
-def chance_note(store: Store, result: RunResult) -> str | None:
+def lower_results(others: Sequence[StoredThreshold], own: Threshold) -> list[StoredThreshold]:
+    """Those that are much lower, because answers failed."""
+    return [each for each in others if _is_lower(each.threshold, own)]
+
+
+def chance_note(result: RunResult, others: Sequence[StoredThreshold]) -> str | None:
     """That T may be chance, with what holds of the best of all such results; None where that is much the
-    same, or where no other result is much lower."""
+    same, or where no other result is much lower. others: as of `results_beside`."""
     run, own = result.run, result.threshold
-    if not own.certified or own.tokens is None:
-        return None
-    others, lower = lower_results(store, run, own)
-    if not lower:
+    lower = lower_results(others, own)
+    if not lower or not own.certified or own.tokens is None:
         return None
     among = len(others) + 1
     joint = judged_threshold(run, result.generations, among=among)

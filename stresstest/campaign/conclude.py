@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.chance import chance_note, lower_results
+from stresstest.campaign.chance import chance_note, lower_results, results_beside, results_of_subject
 from stresstest.campaign.ignored_units import add_ignored_units, find_ignored_units
 from stresstest.campaign.judging import judged_threshold
 from stresstest.campaign.notes import run_notes
@@ -104,9 +104,11 @@ def current_result(store: Store, reference: str) -> RunResult:
 
 def chance_notes(store: Store, stored: StoredThreshold) -> list[str]:
     """That a stored limit may be chance, as `chance_note` of its run."""
-    if not lower_results(store, store.run(stored.run_id), stored.threshold)[1]:
-        return []
-    note = chance_note(store, conclude(store, stored.run_id))
+    run = store.run(stored.run_id)
+    others = results_beside(store, results_of_subject(store, stored.subject), run, stored.threshold)
+    if not lower_results(others, stored.threshold):
+        return []  # without reading what the run has measured
+    note = chance_note(conclude(store, run.id), others)
     return [] if note is None else [note]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.chance import chance_note
+from stresstest.campaign.chance import chance_note, results_beside, results_of_subject
 from stresstest.errors import StoreError
 from stresstest.model import Diagnosis, RunResult, Subject
 from stresstest.store.overruling import later_lower_limit, lower_limit_under_load
@@ -25,8 +25,8 @@ def beside_others(store: Store, result: RunResult) -> RunResult:
     if not result.threshold.certified and result.thinking is None:
         return result
     try:
-        stored = _of_subject(store, result.run.settings.subject)
-        chance = chance_note(store, result)
+        stored = results_of_subject(store, result.run.settings.subject)
+        chance = chance_note(result, results_beside(store, stored, result.run, result.threshold))
     except StoreError as error:
         return replace(result, notes=(f"{_UNREAD}: {error}", *result.notes))
     if chance is not None:
@@ -64,7 +64,7 @@ def diagnosis_beside_others(store: Store, found: Diagnosis, subject: Subject) ->
     if found.safe_run is None or found.safe_max_tokens is None:
         return found
     try:
-        stored = _of_subject(store, subject)
+        stored = results_of_subject(store, subject)
     except StoreError as error:
         return replace(found, notes=(*found.notes, f"{_UNREAD}: {error}"))
     own = {found.run_id, *(link.run_id for link in found.chain)}
@@ -97,10 +97,6 @@ def _less_words(later: StoredThreshold, found: int, before: int | None, what: st
 def overruling_runs(store: Store) -> dict[str, str]:
     """By the ids of the runs whose limits are not in force: the run that speaks against each."""
     return _overruled(store.thresholds())
-
-
-def _of_subject(store: Store, subject: Subject) -> list[StoredThreshold]:
-    return store.thresholds(model=subject.model, task=subject.task, language=subject.language)
 
 
 def _overruled(stored: Iterable[StoredThreshold]) -> dict[str, str]:

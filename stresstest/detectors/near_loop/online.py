@@ -431,7 +431,7 @@ class NearLoopDetector:
             steady_from = n - self._steady + 1
             rows_from = written.constant_from(steady_from, lag)
             first = max(first, steady_from) if rows_from == steady_from else max(rows_from, self._lowest)
-        elif any(written.goes_on(i) for i in range(n - lag + 1, n + 1)):
+        elif any(written.counts_late(i) for i in range(n - lag + 1, n + 1)):
             first = min(first, max(written.constant_from(n - self._steady + 1, lag), self._lowest))
         start = max(first - lag, 0)
         text = written.text(n - lag + 1, n + 1)

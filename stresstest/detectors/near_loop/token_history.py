@@ -168,7 +168,7 @@ class TokenHistory:
         begin = at = first
         run = missed = 0
         # Places in the row at which a number goes round, as is known from the first rollover on, or sinks.
-        clocks = {i % lag for i in range(first, len(seq)) if self.goes_on(i)}
+        clocks = {i % lag for i in range(first, len(seq)) if self.counts_late(i)}
         least = lag * ROWS_BEFORE_FIGURES
         while at > lag and missed <= lag // 2:
             at -= 1
@@ -182,7 +182,7 @@ class TokenHistory:
                 begin, missed, least = at, 0, lag * ROWS_BEFORE_FIGURES
         return begin
 
-    def goes_on(self, index: int) -> bool:
+    def counts_late(self, index: int) -> bool:
         """Whether the number at this index counts although earlier ones of its rows did not."""
         number = self._values.get(index, _UNREADABLE)
         return number.goes_round or number.sinks

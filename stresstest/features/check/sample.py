@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stresstest import records
-from stresstest.campaign.chance import chance_note
+from stresstest.campaign.chance import chance_note, results_beside, results_of_subject
 from stresstest.campaign.conclude import conclude
 from stresstest.campaign.notes import prompts_note
 from stresstest.campaign.provenance.doubts import doubts
@@ -144,7 +144,8 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         # By topic, not by text: the requested length is the ladder's choice and may differ.
         first.setdefault(str(generation.job.prompt_index), observation)
     empty = tuple(str(g.job.prompt_index) for g in certifying if is_empty(g))
-    chance = chance_note(store, result)
+    of_subject = results_of_subject(store, run.settings.subject)
+    chance = chance_note(result, results_beside(store, of_subject, run, result.threshold))
     noted = [
         *([] if chance is None else [chance]),
         *prompts_note(certifying),
