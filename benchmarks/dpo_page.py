@@ -23,7 +23,7 @@ from scipy.stats import chi2, fisher_exact
 
 from benchmarks.pages import table, write_section
 from benchmarks.real_model import share
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.detectors.screening.recorded import detect_recorded

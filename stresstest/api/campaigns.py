@@ -72,7 +72,7 @@ def measure(
     on. Raises UsageError for options that cannot be used, EndpointError where the endpoint cannot be reached
     or fails in the midst of it, with notes that then name the run, and KeyboardInterrupt when interrupted.
     """
-    from stresstest.campaign.overruled import beside_others
+    from stresstest.campaign.conclusion.overruled import beside_others
     from stresstest.options.common import GlobalOptions, progress_for, refuse_options, run_settings
     from stresstest.store import open_store
 
@@ -126,7 +126,7 @@ def load_run(run: str = "latest", *, store: str | None = None) -> RunResult:
     run: its id, the beginning of it, or "latest". store: as ``--store``. Raises UsageError where there is
     none.
     """
-    from stresstest.campaign.conclude import current_result
+    from stresstest.campaign.conclusion.conclude import current_result
     from stresstest.options.common import GlobalOptions
     from stresstest.store import open_store
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
-from stresstest.campaign.conclude import find_run, update_conclusion
+from stresstest.campaign.conclusion.conclude import find_run, update_conclusion
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.provenance.age import is_recent
 from stresstest.campaign.provenance.restart import RESTARTED, was_restarted

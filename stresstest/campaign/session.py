@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from stresstest import clock
 from stresstest.campaign.campaign_setup import PreparedCampaign
-from stresstest.campaign.conclude import conclude, save_result
+from stresstest.campaign.conclusion.conclude import conclude, save_result
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.eventloop import run_unless_stopped
 from stresstest.campaign.execution.events import (

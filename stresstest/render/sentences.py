@@ -6,7 +6,7 @@ from collections import Counter
 from shlex import quote
 from statistics import median
 
-from stresstest.campaign.withheld import count_cut
+from stresstest.campaign.conclusion.withheld import count_cut
 from stresstest.detectors.registry import symptom_info
 from stresstest.diagnosis.planes import TO_TEST
 from stresstest.model import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.features.demo.command import simulator
 from stresstest.model import Generation, GenerationRecord, Plane, Run, ServerSample

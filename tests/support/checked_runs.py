@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.model import Generation, Run, RunStatus, Subject
 from stresstest.store import open_store
 from tests.support.commands import command

@@ -10,7 +10,7 @@ import typer
 
 from stresstest.config.settings import DEFAULT_BASE_URL, parse_share
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.check.outputs import CheckOutputs, with_current_files
+from stresstest.features.check.output.outputs import CheckOutputs, with_current_files
 from stresstest.features.check.project.command import check_project_file, refuse_without_baseline
 from stresstest.model import SAMPLING
 from stresstest.options.common import stdout_console, with_run_options
@@ -144,10 +144,10 @@ def command(
     held to its budgets; --model, --task and --lang choose among them. The worst decides: a breached budget
     99, trouble with an endpoint 3, undecided 4.
     """
-    from stresstest.features.check.console import print_check
-    from stresstest.features.check.document import check_document, empty_check_document
-    from stresstest.features.check.markdown import check_markdown
-    from stresstest.features.check.test_cases import comparison_suite
+    from stresstest.features.check.output.console import print_check
+    from stresstest.features.check.output.document import check_document, empty_check_document
+    from stresstest.features.check.output.markdown import check_markdown
+    from stresstest.features.check.output.test_cases import comparison_suite
     from stresstest.features.check.workflow import check
     from stresstest.render.json_text import dumps
 
@@ -258,7 +258,7 @@ def _errors(names: Sequence[str]) -> frozenset[FindingKind]:
 def _job(options: dict[str, Any], fields: Sequence[str], tokenizer: str | None) -> Any:
     """How recorded outputs are read, as `scan` reads them."""
     from stresstest.detectors.identification.names import require_language
-    from stresstest.features.check.sample import GROUP_KEYS
+    from stresstest.features.check.sides.sample import GROUP_KEYS
     from stresstest.records import parse_fields
     from stresstest.scanning.job import ScanJob
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from stresstest.campaign.served_model import profile_changes
 from stresstest.errors import UsageError
-from stresstest.features.check.sample import CheckSample
+from stresstest.features.check.sides.sample import CheckSample
 from stresstest.model import ChangedSetting, Run, RunSettings
 
 INCOMPARABLE = ("task", "language", "decoding", "tokenizer")

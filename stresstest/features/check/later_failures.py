@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stresstest.features.check.sample import CheckSample
+from stresstest.features.check.sides.sample import CheckSample
 from stresstest.model import GenerationRecord, Observation
 from stresstest.statistics.assessment import CheckRule
 from stresstest.statistics.comparison import healthy_at, more_failures_p

@@ -20,7 +20,7 @@ from stresstest.features.check.reservations import (
     replayed_objection,
     reservation_notes,
 )
-from stresstest.features.check.sample import CheckSample
+from stresstest.features.check.sides.sample import CheckSample
 from stresstest.model import CheckVerdict, Comparison, ComparisonSide, FindingKind, Method, Observation
 from stresstest.model.percent import percent
 from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs, assess_risk

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stresstest.errors import UsageError
-from stresstest.features.check.sample import MAX_NAMED, CheckSample
+from stresstest.features.check.sides.sample import MAX_NAMED, CheckSample
 from stresstest.model.model_names import is_other_model
 from stresstest.model.percent import percent
 from stresstest.model.server import PROVIDER

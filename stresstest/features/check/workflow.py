@@ -9,42 +9,42 @@ from stresstest.campaign.progress import Progress
 from stresstest.campaign.provenance.age import is_recent
 from stresstest.campaign.session import CampaignResult
 from stresstest.errors import EndpointError, UsageError
-from stresstest.features.check.campaign_match import MEASUREMENT
-from stresstest.features.check.candidate_campaign import (
+from stresstest.features.check.differences import find_differences
+from stresstest.features.check.outcome import compare_samples, uncertified_reason, undecided_comparison
+from stresstest.features.check.output.document import check_document
+from stresstest.features.check.settings import CheckSettings
+from stresstest.features.check.sides.campaign_match import MEASUREMENT
+from stresstest.features.check.sides.candidate_campaign import (
     CampaignInterruptedError,
     CandidateCampaign,
     refuse_other_prompts,
 )
-from stresstest.features.check.differences import find_differences
-from stresstest.features.check.document import check_document
-from stresstest.features.check.fresh_baseline import (
+from stresstest.features.check.sides.footing import (
+    merge_looks,
+    refuse_extending,
+    with_address_note,
+    with_age_note,
+    with_margin,
+)
+from stresstest.features.check.sides.fresh_baseline import (
     load_fresh_baseline,
     refuse_candidate_as_baseline,
     withhold_pass_if_baseline_failed,
 )
-from stresstest.features.check.origins import origin_notes
-from stresstest.features.check.outcome import compare_samples, uncertified_reason, undecided_comparison
-from stresstest.features.check.references import (
+from stresstest.features.check.sides.origins import origin_notes
+from stresstest.features.check.sides.references import (
     CandidateQuery,
     Reference,
     UnmeasuredModel,
     find_baseline,
     find_candidate,
 )
-from stresstest.features.check.sample import (
+from stresstest.features.check.sides.sample import (
     CheckSample,
     RecordedOutputs,
     read_recorded,
     sample_of_recorded,
     sample_of_run,
-)
-from stresstest.features.check.settings import CheckSettings
-from stresstest.features.check.sides import (
-    merge_looks,
-    refuse_extending,
-    with_address_note,
-    with_age_note,
-    with_margin,
 )
 from stresstest.model import (
     ChangedSetting,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stresstest.campaign.campaign_setup import ContinuedRun, prepare_campaign
-from stresstest.campaign.conclude import conclude, find_run, update_conclusion
-from stresstest.campaign.overruled import beside_others, diagnosis_beside_others
+from stresstest.campaign.conclusion.conclude import conclude, find_run, update_conclusion
+from stresstest.campaign.conclusion.overruled import beside_others, diagnosis_beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.resume import resume_campaign
 from stresstest.campaign.run import run_campaign

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stresstest.campaign.conclude import find_diagnosis
+from stresstest.campaign.conclusion.conclude import find_diagnosis
 from stresstest.campaign.prompt_source import PromptSource, load_prompt_source, prompt_text
 from stresstest.detectors.identification.inference import infer_language
 from stresstest.diagnosis.evidence.server import is_lost

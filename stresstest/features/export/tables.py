@@ -60,8 +60,8 @@ def runs(
     output: Table,
 ) -> None:
     """Runs, a row each: subject, decoding, threshold, safe max_tokens, plane. Exit 4 without one."""
-    from stresstest.campaign.conclude import conclude
-    from stresstest.campaign.overruled import overruling_runs, without_overruled_cap
+    from stresstest.campaign.conclusion.conclude import conclude
+    from stresstest.campaign.conclusion.overruled import overruling_runs, without_overruled_cap
     from stresstest.render.rows import RUN_COLUMNS, run_row
     from stresstest.store import open_store
     from stresstest.table_file import write_table
@@ -78,14 +78,14 @@ def runs(
 
 
 def _run_id(store: Store, reference: str) -> str:
-    from stresstest.campaign.conclude import find_run
+    from stresstest.campaign.conclusion.conclude import find_run
 
     return find_run(store, reference).id
 
 
 def _generation_rows(store: Store, run_ids: list[str], *, texts: bool) -> Iterator[dict[str, Any]]:
     """The rows, with the text of one generation in memory at a time."""
-    from stresstest.campaign.conclude import conclude
+    from stresstest.campaign.conclusion.conclude import conclude
     from stresstest.render.rows import generation_row, without_text
 
     for run_id in run_ids:

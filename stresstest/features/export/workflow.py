@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from stresstest.campaign.conclude import find_diagnosis, find_run
+from stresstest.campaign.conclusion.conclude import find_diagnosis, find_run
 from stresstest.errors import UsageError
 from stresstest.features.export.answers import AskedPrompt, ExportedAnswer, LeftOutAnswer
 from stresstest.features.export.pairing import (

@@ -151,7 +151,7 @@ def _config(config_file: Path | None, policy: str | None) -> GuardConfig:
 def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
     """The limits in the store, if a rule needs them; simulated ones only if there are no
     others, and none from a single prompt."""
-    from stresstest.campaign.conclude import chance_notes
+    from stresstest.campaign.conclusion.conclude import chance_notes
     from stresstest.campaign.provenance.doubts import doubts_about
     from stresstest.features.guard.settings import idle_rules
     from stresstest.model.guard import GuardPolicy

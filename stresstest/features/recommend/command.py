@@ -156,7 +156,7 @@ def _select_rows(
     rows = [row for row in every if row.latest]
     if like is None:
         return rows
-    from stresstest.campaign.conclude import find_run
+    from stresstest.campaign.conclusion.conclude import find_run
 
     run = find_run(store, like)
     settings = run.settings
@@ -238,7 +238,7 @@ def _unfinished_notes(store: Store, like: str, program: str) -> list[str]:
 
     program: the beginning of a command on the same store.
     """
-    from stresstest.campaign.conclude import find_run
+    from stresstest.campaign.conclusion.conclude import find_run
     from stresstest.model import RunStatus
     from stresstest.render.text import single_line
 
@@ -275,7 +275,7 @@ def _without_single_prompts(rows: Sequence[StoredThreshold]) -> list[StoredThres
 
 def _warn_about_answers(store: Store, rows: Sequence[StoredThreshold]) -> None:
     """Say on stderr of which rows the answers may not be of the model, decoding or server that they name."""
-    from stresstest.campaign.conclude import chance_notes
+    from stresstest.campaign.conclusion.conclude import chance_notes
     from stresstest.campaign.provenance.doubts import doubts_about
     from stresstest.render.text import single_line, subject_name
 

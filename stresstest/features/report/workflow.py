@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stresstest.campaign.conclude import current_result
-from stresstest.campaign.overruled import diagnosis_beside_others
+from stresstest.campaign.conclusion.conclude import current_result
+from stresstest.campaign.conclusion.overruled import diagnosis_beside_others
 from stresstest.render.report_data import ReportData
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def command(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Measure where coherence ends and certify a safe max_tokens for one model, task and language."""
-    from stresstest.campaign.overruled import beside_others
+    from stresstest.campaign.conclusion.overruled import beside_others
     from stresstest.campaign.resume import resume_campaign
     from stresstest.campaign.run import run_campaign
     from stresstest.render.json_text import dumps

@@ -81,7 +81,7 @@ def list_runs(
 
 def _overruling(store: Store) -> dict[str, str]:
     """As of `overruling_runs`; runs are listed where results cannot be read, too."""
-    from stresstest.campaign.overruled import overruling_runs
+    from stresstest.campaign.conclusion.overruled import overruling_runs
 
     try:
         return overruling_runs(store)
@@ -98,7 +98,7 @@ def show(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Show a stored run's verdict again."""
-    from stresstest.campaign.conclude import current_result
+    from stresstest.campaign.conclusion.conclude import current_result
     from stresstest.render.json_text import dumps
     from stresstest.render.run_document import run_document
     from stresstest.render.run_summary import print_run
@@ -143,7 +143,7 @@ def delete(
 def _refused_limits(store: Store) -> set[str]:
     """The runs whose limits are not in force, as another speaks against them; none where they cannot be
     read."""
-    from stresstest.campaign.overruled import overruling_runs
+    from stresstest.campaign.conclusion.overruled import overruling_runs
 
     with suppress(StoreError), catch_warnings():
         simplefilter("ignore")  # what cannot be read is told where it is listed
@@ -169,7 +169,7 @@ def _confirm(question: str) -> None:
 
 def _doomed(store: Store, reference: str) -> tuple[str, str]:
     """(id, what is measured) of a run to delete, which need not be readable."""
-    from stresstest.campaign.conclude import find_run
+    from stresstest.campaign.conclusion.conclude import find_run
     from stresstest.render.text import subject_name
 
     try:

@@ -9,8 +9,8 @@ from itertools import product
 from math import isfinite
 
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.judging import judged_threshold
-from stresstest.campaign.overruled import beside_others
+from stresstest.campaign.conclusion.judging import judged_threshold
+from stresstest.campaign.conclusion.overruled import beside_others
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.provenance.age import is_recent

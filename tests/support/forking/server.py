@@ -21,7 +21,7 @@ PRELOADED = (
     "stresstest.store.engine",
     "stresstest.endpoint.client",
     "stresstest.campaign.run",
-    "stresstest.campaign.conclude",
+    "stresstest.campaign.conclusion.conclude",
     "stresstest.features.run.command",
     "stresstest.features.demo.command",
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.store import open_store
 from tests.nvml.standin import build, compiler
 from tests.support.campaign_commands import command, document, run

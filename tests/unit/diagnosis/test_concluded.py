@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.diagnosis.concluded import _plane_fact, apply_diagnosis
 from stresstest.diagnosis.intervention.arms import decoding_arms
 from stresstest.diagnosis.intervention.wording import split_sentence

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from stresstest.features.check.test_cases import comparison_suite
+from stresstest.features.check.output.test_cases import comparison_suite
 from stresstest.features.report.formats.junit import run_suite
 from stresstest.model import (
     CheckVerdict,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.config.suggestions import did_you_mean
 from stresstest.errors import UsageError
-from stresstest.features.check.campaign_match import is_same_server
+from stresstest.features.check.sides.campaign_match import is_same_server
 from stresstest.model import Run, RunStatus, Subject
 from stresstest.store import RunSummary
 from stresstest.store.repository import Store

@@ -16,7 +16,7 @@ from stresstest.options.measurement import exit_if_cut_short, run_measurement
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
-    from stresstest.features.check.outputs import CheckOutputs
+    from stresstest.features.check.output.outputs import CheckOutputs
     from stresstest.features.check.project.workflow import ProjectCheckResult
     from stresstest.model.comparison import CellPlan, Project
     from stresstest.store.repository import Store
@@ -39,11 +39,11 @@ def check_project_file(
 
     anew: measure everything now. Raises UsageError when there is no file, or it has no [check] table.
     """
+    from stresstest.features.check.output.test_cases import gate_suites
     from stresstest.features.check.project.console import print_gate
     from stresstest.features.check.project.document import gate_document
     from stresstest.features.check.project.markdown import gate_markdown
     from stresstest.features.check.project.workflow import check_project, unmeasured_gate
-    from stresstest.features.check.test_cases import gate_suites
     from stresstest.render.json_text import dumps
 
     project = _project(options)

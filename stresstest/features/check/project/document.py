@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from stresstest.features.check.document import check_document
+from stresstest.features.check.output.document import check_document
 from stresstest.model.address import clean_url
 from stresstest.model.comparison import PASSING_OUTCOMES, BudgetOutcome, CellOutcome, GateOutcome, ProjectGate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stresstest.features.check.wording import changed_words, check_headline
+from stresstest.features.check.output.wording import changed_words, check_headline
 from stresstest.model import CheckVerdict
 from stresstest.model.address import clean_url
 from stresstest.model.comparison import BudgetName, CellOutcome, FindingKind, GateOutcome, ProjectGate

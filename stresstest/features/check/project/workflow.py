@@ -18,7 +18,6 @@ from stresstest.campaign.served_model import find_replacement
 from stresstest.campaign.session import CampaignResult
 from stresstest.clock import format_time
 from stresstest.errors import EndpointError, InterruptedEarlyError, UsageError
-from stresstest.features.check.campaign_match import find_matching_run
 from stresstest.features.check.project.baseline import PREVIOUS, find_cell_baseline, require_known_baseline
 from stresstest.features.check.project.cells import (
     cell_key,
@@ -27,9 +26,10 @@ from stresstest.features.check.project.cells import (
 )
 from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.reservations import replayed_objection
-from stresstest.features.check.sample import CheckSample, sample_of_run
 from stresstest.features.check.settings import CheckSettings
-from stresstest.features.check.sides import with_margin
+from stresstest.features.check.sides.campaign_match import find_matching_run
+from stresstest.features.check.sides.footing import with_margin
+from stresstest.features.check.sides.sample import CheckSample, sample_of_run
 from stresstest.features.check.workflow import check
 from stresstest.model import (
     RIGORS,

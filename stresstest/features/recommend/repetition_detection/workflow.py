@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from heapq import nsmallest
 
-from stresstest.campaign.conclude import find_run
+from stresstest.campaign.conclusion.conclude import find_run
 from stresstest.detectors.registry import is_repetition
 from stresstest.economics.mitigation import StopPositions, TokenStream, choose_setting
 from stresstest.economics.retry import IDS, PIECES, WORDS, AuditResult, delivery_costs

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from stresstest.features.check.later_failures import later_failures
-from stresstest.features.check.sample import CheckSample
+from stresstest.features.check.sides.sample import CheckSample
 from stresstest.model import Observation, Subject, Threshold
 from stresstest.statistics.assessment import CheckRule
 from tests.support.generations import make, make_job

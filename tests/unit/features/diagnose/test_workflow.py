@@ -14,7 +14,7 @@ import pytest
 
 from stresstest import __version__
 from stresstest.campaign.campaign_setup import prepare_campaign
-from stresstest.campaign.conclude import conclude, find_run
+from stresstest.campaign.conclusion.conclude import conclude, find_run
 from stresstest.campaign.execution.driver import drive
 from stresstest.campaign.execution.events import GenerationEvent, GenerationFinished
 from stresstest.campaign.progress import Progress

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stresstest.campaign import conclude
+from stresstest.campaign.conclusion import conclude
 from stresstest.campaign.provenance import doubts as provenance_doubts
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.features.guard import answer as guard_answer

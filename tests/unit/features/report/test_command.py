@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stresstest import load_run
-from stresstest.campaign.overruled import diagnosis_beside_others
+from stresstest.campaign.conclusion.overruled import diagnosis_beside_others
 from stresstest.errors import ExitCode
 from stresstest.model import DocumentKind, RunStatus
 from stresstest.store import open_store

@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 
 from stresstest import clock
-from stresstest.campaign.conclude import conclude
+from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.campaign.progress import Progress
 from stresstest.campaign.prompt_source import load_prompt_source
 from stresstest.campaign.refusals import rejected_run_ids
 from stresstest.errors import ExitCode, UsageError
-from stresstest.features.check.campaign_match import find_matching_run, is_same_horizon, is_same_server
+from stresstest.features.check.output.test_cases import gate_suites
 from stresstest.features.check.project.baseline import find_cell_baseline
 from stresstest.features.check.project.cells import cell_key
 from stresstest.features.check.project.console import print_gate
@@ -27,9 +27,9 @@ from stresstest.features.check.project.document import gate_document
 from stresstest.features.check.project.markdown import gate_markdown
 from stresstest.features.check.project.wording import budget_reasons, comparison_remarks
 from stresstest.features.check.project.workflow import check_project
-from stresstest.features.check.sample import sample_of_run
-from stresstest.features.check.sides import merge_looks
-from stresstest.features.check.test_cases import gate_suites
+from stresstest.features.check.sides.campaign_match import find_matching_run, is_same_horizon, is_same_server
+from stresstest.features.check.sides.footing import merge_looks
+from stresstest.features.check.sides.sample import sample_of_run
 from stresstest.model import (
     CheckVerdict,
     Comparison,

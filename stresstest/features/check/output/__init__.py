@@ -1,0 +1,1 @@
+"""A comparison as the terminal, documents and other tools show it."""
