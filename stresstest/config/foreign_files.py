@@ -13,7 +13,7 @@ from stresstest.config.suggestions import suggest_closest
 from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
 
-MAX_FILE = 4 * 1024 * 1024
+MAX_FILE = 2 * 1024 * 1024
 """Bytes of a file in TOML, which takes seconds a megabyte to parse. The largest that is shipped has 40 kB."""
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stresstest.errors import ExitCode, UsageError
-from stresstest.options.common import stdout_console, with_global_options
+from stresstest.options.common import scan_progress_for, stdout_console, with_global_options
 
 if TYPE_CHECKING:
     from stresstest.economics.optimum import CheapestCap
@@ -361,8 +362,8 @@ def _audit(
     """
     from stresstest.features.recommend.repetition_detection.console import audit_document, print_audit
     from stresstest.features.recommend.repetition_detection.workflow import audit_stored
+    from stresstest.records import expand_names, names_records, total_size
     from stresstest.render.json_text import dumps
-    from stresstest.render.scan_progress import SilentScanProgress
     from stresstest.scanning.job import ScanJob
     from stresstest.store import open_store
 
@@ -370,10 +371,11 @@ def _audit(
         raise UsageError(f"--repetition-detection supports --format table and json, not {output}.")
     if not 0 <= fallback <= _MOST_FALLBACK_PRICE:
         raise UsageError(f"--fallback-price must be a number from 0 to {_MOST_FALLBACK_PRICE:,}.")
-    with open_store(options["store"]) as store:
-        found = audit_stored(
-            references, store, SilentScanProgress(), ScanJob(tokenizer=tokenizer), fallback=fallback
-        )
+    references = expand_names(references)
+    size = total_size([each for each in references if names_records(each)])
+    progress = scan_progress_for(options["display"], size)
+    with open_store(options["store"]) as store, closing(progress):
+        found = audit_stored(references, store, progress, ScanJob(tokenizer=tokenizer), fallback=fallback)
     if output == "json":
         typer.echo(dumps(audit_document(found)))
     else:

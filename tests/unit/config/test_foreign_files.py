@@ -38,7 +38,7 @@ def test_a_file_without_an_end_is_refused() -> None:
     for what, most in (("task file", MAX_FILE), ("prompts file", 1 << 20)):
         with pytest.raises(UsageError, match=f"^{what} /dev/zero is larger than {most >> 20} MiB$"):
             read_file("/dev/zero", what, most)
-    with pytest.raises(UsageError, match="larger than 4 MiB"):
+    with pytest.raises(UsageError, match="larger than 2 MiB"):
         resolve({}, config_file=Path("/dev/zero"))
 
 
@@ -81,4 +81,4 @@ def test_a_command_says_so(tmp_path: Path) -> None:
     """The sentence reaches the user, with the exit code of a usage error."""
     result = called("sim", "--scenario", "/dev/zero", tmp_path=tmp_path)
     assert result.returncode == 2
-    assert "larger than 4 MiB" in " ".join(result.stderr.split())
+    assert "larger than 2 MiB" in " ".join(result.stderr.split())

@@ -22,7 +22,7 @@ from stresstest.features.recommend.repetition_detection.recorded_stream import (
 )
 from stresstest.model import Generation
 from stresstest.model.words import REPETITION_REASON
-from stresstest.records import expand_names, names_records
+from stresstest.records import names_records
 from stresstest.scanning.job import ScanJob
 from stresstest.scanning.scan import extract_with_verdicts
 from stresstest.scanning.scan_state import RecordProgress
@@ -48,7 +48,7 @@ def audit_stored(
         if reference not in files:
             collector.add_run(store, reference)
     if files:
-        collector.add_files(expand_names(files), job or ScanJob(), listener)
+        collector.add_files(files, job or ScanJob(), listener)
     return collector.run_audit(fallback)
 
 

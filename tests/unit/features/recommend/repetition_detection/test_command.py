@@ -104,6 +104,18 @@ def test_files_are_replayed_as_scan_reads_them(tmp_path: Path, snapshot: Snapsho
     assert found["audit"]["loops_caught"]["n"] + found["audit"]["healthy_stopped"]["n"] <= found["told_on"]
 
 
+def test_reading_a_log_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of hours was read without a sign of life."""
+    monkeypatch.setattr("stresstest.render.scan_progress._EVERY_S", 0.0)
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows(12, 8, 0.25)), encoding="utf-8")
+    for display, shown in (("plain", True), ("none", False)):
+        store = str(tmp_path / "s.sqlite3")
+        words = ("--display", display, "--store", store, "recommend", "--repetition-detection", str(path))
+        _, _, err = command(*words)
+        assert ("12 requests" in err) is shown
+
+
 def test_outputs_that_the_log_has_cut_are_no_healthy_ones(tmp_path: Path) -> None:
     """What loops behind a cut at 400 characters loops unseen: it was "nothing to stop", of 120 outputs."""
     texts = [story(12, seed=n)[:400] for n in range(20)] + [f"{story(2, seed=n)[:300]}." for n in range(30)]
