@@ -51,7 +51,7 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
     ) -> AsyncGenerator[Any, None]:
         """The chunks of a stream as they come; with `stop`, up to the alarm of each choice."""
         del user_api_key_dict
-        prompt, wanted = _prompt(request_data), int(request_data.get("n") or 1)
+        prompt, wanted = _prompt(request_data), _choices(request_data)
         watched: dict[int, StreamDetector] = {}
         told: set[int] = set()
         ended: dict[int, str | None] = {}
@@ -72,7 +72,7 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
                         choice.finish_reason = FINISH_REASON
                         chunk.provider_specific_fields = {"stresstest": verdict.symptom}
             yield chunk
-            if self.stop and len(told) >= wanted:
+            if self.stop and len(told) >= max(wanted, len(watched)):
                 close = getattr(response, "aclose", None)
                 if close is not None:
                     await close()
@@ -117,6 +117,17 @@ class DegenerationGuardrail(CustomGuardrail):  # type: ignore[misc]  # litellm i
 def _prompt(request: dict[str, Any]) -> Any:
     """What was asked: the messages of a chat or of Anthropic's route, a prompt, the input of a response."""
     return next((request[name] for name in PROMPT_KEYS if request.get(name)), None)
+
+
+def _choices(request: dict[str, Any]) -> int:
+    """The choices that are asked for: `n` for every prompt. One prompt is a text or its token ids."""
+    n, prompt = request.get("n"), request.get("prompt")
+    prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    try:
+        each = int(n or 1)
+    except (TypeError, ValueError, OverflowError):  # the server will refuse it
+        each = 1
+    return max(1, each) * prompts
 
 
 def _feed(detector: StreamDetector, choice: Any) -> bool:

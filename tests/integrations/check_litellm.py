@@ -114,6 +114,26 @@ def test_all_that_the_model_writes_is_watched_in_a_stream(field: str) -> None:
     assert passed[-1].choices[0].finish_reason == FINISH_REASON
 
 
+def test_a_loop_ends_no_other_choice() -> None:
+    """A plain completion of two prompts without `n`: when the first looped, the second was cut off."""
+    words = [(index, word) for index, text in enumerate((LOOPING, HEALTHY)) for word in text.split()]
+    chunks = [TextCompletionResponse(choices=[TextChoices(text=f"{w} ", index=i)]) for i, w in words]
+
+    async def run() -> list[Any]:
+        async def response() -> AsyncIterator[Any]:
+            for chunk in chunks:
+                yield chunk
+
+        asked = {"model": "m", "prompt": ["Tell me a story.", "Tell me another."]}
+        guardrail = DegenerationGuardrail(stop=True, language="en")
+        hook = guardrail.async_post_call_streaming_iterator_hook(None, response(), asked)
+        return [chunk.choices[0] async for chunk in hook]
+
+    passed = asyncio.run(run())
+    assert FINISH_REASON in [choice.finish_reason for choice in passed if choice.index == 0]
+    assert "".join(choice.text for choice in passed if choice.index == 1).split() == HEALTHY.split()
+
+
 def test_what_shows_at_the_end_alone_is_a_line_too(caplog: pytest.LogCaptureFixture) -> None:
     """A stream of one sign to the cap was healthy, and the same answer unstreamed was not."""
     end = StreamingChoices(index=0, delta=Delta(content=""), finish_reason="length")
