@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from stresstest.config.credentials.names import names_credential
+from stresstest.config.credentials.names import is_credential_field
 from stresstest.config.credentials.shapes import ARGUMENT_NAME, HEADER_NAME, TOKEN
 
 HIDDEN = "***"
 """In the place of a credential."""
 _USER = re.compile(r"(?i)(?<=://)[^/\s@'\"]{1,300}@")
+_QUERY = re.compile(r"(/[^\s'\"<>?#]{0,500}+)\?(?=[\w.~%\[\]-]{1,100}=)[^\s'\"<>]+")
+"""Of an address or a path, as clients and gateways quote their upstream's: any field may be its key."""
 _KEY = re.compile(rf"(?:{TOKEN.pattern})[\w.=-]*")
 _HEADER = re.compile(
     rf"(?i)(\b(?:{HEADER_NAME})['\"]?\s*[:=]\s*(?:b?['\"])?(?:(?:bearer|basic|token)\s+)?)[^\s'\",]+"
@@ -24,7 +26,7 @@ _FIELD = re.compile(
 
 def hide_credentials(text: str) -> str:
     """The text with ``***`` for each credential that is known by its shape, or by the name before it."""
-    text = _USER.sub(f"{HIDDEN}@", text)
+    text = _QUERY.sub(rf"\g<1>?{HIDDEN}", _USER.sub(f"{HIDDEN}@", text))
     for pattern in (_HEADER, _BEARER, _ARGUMENT):
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     text = _FIELD.sub(_hidden_field, text)
@@ -32,4 +34,4 @@ def hide_credentials(text: str) -> str:
 
 
 def _hidden_field(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}{HIDDEN}" if names_credential(found[1]) else found[0]
+    return f"{found[1]}{found[2]}{HIDDEN}" if is_credential_field(found[1], found[3]) else found[0]

@@ -35,10 +35,15 @@ def test_a_key_of_a_known_service_is_hidden_wherever_it_stands(token: str) -> No
         f"non-default args: {{'model_tag': 'm', 'api_key': ['{SECRET}'], 'max_model_len': 4096}}",
         f"password={SECRET}, dtype=auto",
         f'{{"client_secret": "{SECRET}"}}',
+        f"Client error '401' for url 'https://acme.azure-api.net/chat?api-version=1&subscription-key={SECRET}'",
+        f"Max retries exceeded with url: /v1/chat/completions?se=2026-12-01&sig={SECRET} (Caused by",
+        f"POST https://fn.azurewebsites.net/api/chat?code={SECRET} failed",
+        f"subscription-key={SECRET * 2}",
     ],
 )
 def test_what_a_name_or_an_address_makes_a_credential_is_hidden(text: str) -> None:
-    """`doctor --log` printed the password of a proxy, and the key that vLLM lists among its arguments."""
+    """`doctor --log` printed the password of a proxy, and the key that vLLM lists among its arguments; a run
+    the key in its gateway's own upstream address, which the error of a client library quotes."""
     found = hide_credentials(text)
     assert SECRET not in found
     assert "***" in found
@@ -53,6 +58,7 @@ def test_what_a_name_or_an_address_makes_a_credential_is_hidden(text: str) -> No
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "api_key=None, quantization=awq_marlin",
         "http://gpu-7:8000/v1",
+        "Is it /v1? then=now",
     ],
 )
 def test_what_is_no_credential_stays(text: str) -> None:
