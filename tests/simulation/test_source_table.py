@@ -65,6 +65,7 @@ def test_without_a_penalty_italian_stories_loop_at_800_to_1000_and_never_end(pla
     assert found.document["verdict"]["plane"] == "decoding"
 
 
+@pytest.mark.long
 def test_with_penalty_1_2_the_story_reaches_75_and_drifts_into_english(play: Played) -> None:
     """Row 2: no loop; all 75 paragraphs are written, mostly in English from about paragraph 66 on."""
     found, known = play(DRIFT)
@@ -85,6 +86,7 @@ def test_with_penalty_1_2_the_story_reaches_75_and_drifts_into_english(play: Pla
     certified_below_the_onsets(found, DRIFT)
 
 
+@pytest.mark.long
 def test_only_in_italian_it_fails_at_the_same_place_however_much_is_asked(play: Played) -> None:
     """Row 3: structure breaks at 5,000-5,500 and floods by 7,000, for 75, 100, 150 and 200 paragraphs."""
     found, known = play(CONSTRAINED)

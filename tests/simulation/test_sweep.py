@@ -46,6 +46,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeps]:
         yield Sweeps(urls, tmp_path_factory.mktemp("store") / "sweeps.sqlite3")
 
 
+@pytest.mark.long
 def test_the_smallest_penalty_that_works_and_what_it_breaks(sweeps: Sweeps) -> None:
     """Without a penalty stories loop at paragraph 16 and none ends; from 1.15 on all are written out and
     drift from about paragraph 66 on. What only a sweep tells: where between the values it changes."""
@@ -108,6 +109,7 @@ def test_french_fails_near_paragraph_4_and_technical_text_not_at_all(sweeps: Swe
     assert ratio["at_least"] is True
 
 
+@pytest.mark.long
 def test_above_1_15_technical_text_loses_the_terms_that_it_must_repeat(sweeps: Sweeps) -> None:
     """Nothing degenerates, and yet a high penalty breaks the text: its terms no longer recur."""
     found = sweeps.play(
