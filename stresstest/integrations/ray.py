@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stresstest.records import Record, parse_fields, parse_line
+from stresstest.records.arrow_values import in_microseconds, json_rows
 from stresstest.records.record import UnreadableError
 from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import ScanJob
@@ -60,17 +61,20 @@ class Judge:
         """The verdicts on a batch, in order."""
         import pyarrow
 
-        rows = batch.to_pylist()
+        rows = [row for part in batch.to_batches() for row in json_rows(in_microseconds(part))]
         read = [self._read(row) for row in rows]
         verdicts = iter(detect_records([record for found, _ in read for record in found], self._job, {}))
         judged: list[dict[str, Any]] = []
-        for row, (found, damage) in zip(rows, read, strict=True):
-            kept = {name: row[name] for name in self._keep}
+        places: list[int] = []
+        for place, (found, damage) in enumerate(read):
             if damage is not None:
-                judged.append({**kept, "damaged": damage})
-            judged += [{**kept, **_columns(next(verdicts)), "damaged": None} for _ in found]
-        schema = pyarrow.schema([*(batch.schema.field(name) for name in self._keep), *_schema(pyarrow)])
-        return pyarrow.Table.from_pylist(judged, schema)
+                judged.append({"damaged": damage})
+            judged += [{**_columns(next(verdicts)), "damaged": None} for _ in found]
+            places += [place] * (len(judged) - len(places))
+        kept = batch.select(list(self._keep)).take(pyarrow.array(places, pyarrow.int64()))
+        added = pyarrow.Table.from_pylist(judged, pyarrow.schema(_schema(pyarrow)))
+        schema = pyarrow.schema([*kept.schema, *added.schema])
+        return pyarrow.Table.from_arrays([*kept.columns, *added.columns], schema=schema)
 
     def _read(self, row: dict[str, Any]) -> tuple[list[Record], str | None]:
         raw = row if self._line is None else str(row[self._line]).encode()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib.util
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from decimal import Decimal
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from stresstest.errors import UsageError
 from stresstest.own_process import is_own_process
+from stresstest.records.arrow_values import in_microseconds, json_rows
 from stresstest.records.record import UnreadableError
 
 MAX_ROW = 64 << 20
@@ -69,7 +69,7 @@ def parquet_rows(file: BinaryIO) -> Iterator[tuple[float, int, dict[str, Any] | 
                     batch = next(batches, None)
                 if batch is None:
                     return
-                for weight, row in _bounded(_in_microseconds(batch)):
+                for weight, row in _bounded(in_microseconds(batch)):
                     seen += 1
                     yield seen / total, weight, row
                 del batch
@@ -142,93 +142,19 @@ def _may_repeat(metadata: Any, column: int) -> bool:
     )
 
 
-def _in_microseconds(batch: Any) -> Any:
-    """The batch without nanoseconds, as pandas writes them: Python's times have none."""
-    import pyarrow
-
-    columns = [
-        column.cast(kind, safe=False) if (kind := _coarser(column.type)) != column.type else column
-        for column in batch.columns
-    ]
-    return pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _coarser(kind: Any) -> Any:
-    import pyarrow
-    from pyarrow import types
-
-    if types.is_timestamp(kind) and kind.unit == "ns":
-        return pyarrow.timestamp("us", kind.tz)
-    if types.is_duration(kind) and kind.unit == "ns":
-        return pyarrow.duration("us")
-    if types.is_time64(kind) and kind.unit == "ns":
-        return pyarrow.time64("us")
-    if types.is_list(kind):
-        return pyarrow.list_(_coarser(kind.value_type))
-    if types.is_large_list(kind):
-        return pyarrow.large_list(_coarser(kind.value_type))
-    if types.is_struct(kind):
-        return pyarrow.struct([field.with_type(_coarser(field.type)) for field in kind])
-    return kind
-
-
 def _bounded(batch: Any) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(about its bytes, row) for every row; None for one that is too large to become an object."""
     rows = batch.num_rows
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= (MAX_ROW if rows == 1 else min(_BATCH, MAX_ROW)):
-        for row in _python_rows(batch):
-            yield weight // rows, {name: _as_json(value) for name, value in row.items()}
+        for row in json_rows(batch):
+            yield weight // rows, row
     elif rows == 1:
         yield weight, None
     else:
         half = rows // 2
         yield from _bounded(batch.slice(0, half))
         yield from _bounded(batch.slice(half))
-
-
-def _python_rows(batch: Any) -> list[dict[str, Any]]:
-    """The rows; None for what Python cannot hold: the infinite dates of DuckDB and PostgreSQL, the year 0."""
-    with suppress(OverflowError, ValueError):
-        return list(batch.to_pylist())
-    names = batch.schema.names
-    return [
-        {name: _python_value(column[row]) for name, column in zip(names, batch.columns, strict=True)}
-        for row in range(batch.num_rows)
-    ]
-
-
-def _python_value(scalar: Any) -> Any:
-    from pyarrow import types
-
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        pass
-    if types.is_struct(scalar.type):
-        return {name: _python_value(each) for name, each in scalar.items()}
-    if types.is_map(scalar.type):
-        return {str(_python_value(each["key"])): _python_value(each["value"]) for each in scalar.values}
-    if types.is_nested(scalar.type):
-        return [_python_value(each) for each in scalar.values]
-    return None
-
-
-def _as_json(value: Any) -> Any:
-    """A value as a JSON log has it: Spark writes texts without saying that they are, databases exact numbers.
-    Arrow makes tuples of the entries of a map, and of nothing else."""
-    if isinstance(value, list):
-        if value and isinstance(value[0], tuple):
-            return {str(name): _as_json(each) for name, each in value}
-        return [_as_json(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _as_json(each) for name, each in value.items()}
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, bytes):
-        with suppress(UnicodeDecodeError):
-            return value.decode("utf-8")
-    return value
 
 
 def _weight(array: Any) -> int:

@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from stresstest.errors import StoreError
 from stresstest.store.location import Address, locate, require_folder
-from stresstest.store.side_files import refuse_planted_files
+from stresstest.store.side_files import refuse_planted_files, refuse_unread_journal
 from stresstest.store.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def open_engine(url: str | None) -> tuple[Engine, Address]:
     require_folder(address)
     if address.path is not None:
         refuse_planted_files(address.path)
+        if address.immutable:
+            refuse_unread_journal(address.path)
     with translate_errors(address, "opening it"):
         engine = _engine(address)
         try:
@@ -93,11 +95,12 @@ def migrations_folder() -> Path:
 
 def _engine(address: Address) -> Engine:
     if address.url.get_backend_name() != "sqlite":
-        # libpq waits for ever by default; a URL may say otherwise.
-        patience: dict[str, Any] = {"client_encoding": "utf8"}
+        # A pooler such as PgBouncer may send each transaction to another server, which has not prepared what
+        # the last one has. libpq waits for ever by default; a URL may say otherwise.
+        settings: dict[str, Any] = {"client_encoding": "utf8", "prepare_threshold": None}
         if "connect_timeout" not in address.url.query:
-            patience["connect_timeout"] = BUSY_SECONDS
-        return create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=patience)
+            settings["connect_timeout"] = BUSY_SECONDS
+        return create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=settings)
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if address.path is None:
         engine = create_engine(

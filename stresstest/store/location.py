@@ -24,13 +24,15 @@ _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 class Address:
     """A resolved store address. shown: without password and query. path: a SQLite file's, else None.
 
-    named: the user chose it; False for the file in the data folder.
+    named: the user chose it; False for the file in the data folder. immutable: SQLite is told that nobody
+    writes it, and reads neither its locks nor its journal.
     """
 
     url: URL
     shown: str
     path: Path | None
     named: bool = True
+    immutable: bool = False
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -95,7 +97,8 @@ def locate(url: str | None) -> Address:
     if name.startswith("file:"):  # SQLite's own URI, e.g. ?mode=ro&uri=true
         in_memory = parsed.query.get("mode") == "memory" or "mode=memory" in name or ":memory:" in name
         path = None if in_memory else Path(unquote(urlsplit(name).path)).absolute()
-        return Address(parsed, f"{name} {_IN_MEMORY}" if in_memory else name, path)
+        immutable = "immutable" in parsed.query or "immutable=" in name
+        return Address(parsed, f"{name} {_IN_MEMORY}" if in_memory else name, path, immutable=immutable)
     if parsed.query:
         raise UsageError(
             "The store's URL has a query (?), which SQLite would not see.",

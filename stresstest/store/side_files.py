@@ -36,6 +36,22 @@ def refuse_planted_files(path: Path) -> None:
             )
 
 
+def refuse_unread_journal(path: Path) -> None:
+    """Raise StoreError where a SQLite file that is opened with ``immutable=1`` has a journal.
+
+    SQLite does not look at it then: what was stored last would be missing, and nothing would say that.
+    """
+    for suffix in _SUFFIXES[:2]:
+        beside = Path(f"{path.resolve()}{suffix}")
+        with suppress(OSError):
+            if beside.stat().st_size:
+                raise StoreError(
+                    f"The store {path} cannot be read with immutable=1: {beside.name} beside it holds what "
+                    "was stored last.",
+                    hint="Copy both to a folder that can be written, and open the copy.",
+                )
+
+
 def _last_bytes(path: Path) -> bytes:
     with suppress(OSError), path.open("rb") as file:
         file.seek(-len(_MAGIC), os.SEEK_END)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pyarrow
+import pytest
 
+from stresstest import detect_many
 from stresstest.integrations.ray import Judge
 from tests.support.scanned_files import LOOPING
 from tests.support.stories import story
@@ -37,3 +39,17 @@ def test_rows_are_records_where_no_column_of_lines_is_named() -> None:
     """Parquet and other tables: each row is read as `scan` reads it."""
     found = Judge(fields=["response=answer"], language="en")(pyarrow.table({"answer": [story(4, seed=1)]}))
     assert found["degenerate"].to_pylist() == [False]
+
+
+def test_times_in_nanoseconds_are_read_and_kept(pandas_times: pyarrow.Array) -> None:
+    """pandas writes them so; Python's times have none, and Arrow's own error came instead of verdicts."""
+    batch = pyarrow.table({"response": [story(4, seed=1), LOOPING * 9], "created_at": pandas_times})
+    found = Judge(language="en", keep=["created_at"])(batch)
+    assert found["degenerate"].to_pylist() == [False, True]
+    assert found["created_at"].chunk(0).equals(pandas_times)
+    assert [each.degenerate for each in detect_many(batch, language="en")] == [False, True]
+
+
+@pytest.fixture
+def pandas_times() -> pyarrow.Array:
+    return pyarrow.array([1_700_000_000_000_000_001] * 2, pyarrow.timestamp("ns"))

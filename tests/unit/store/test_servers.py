@@ -57,6 +57,19 @@ def test_eight_writers_at_once_lose_nothing(store_url: str) -> None:
             assert list(store.generations(run)) == expected
 
 
+@pytest.mark.postgres
+def test_nothing_is_prepared_on_a_server_that_a_pooler_may_change(postgres_server: str) -> None:
+    """Behind PgBouncer each transaction may reach another server: a run ended with "prepared statement
+    "_pg3_1" does not exist"."""
+    with server.database(postgres_server) as url:
+        opened, _ = engine.open_engine(url)
+        with engine.reading(opened) as connection:
+            for _ in range(20):
+                connection.exec_driver_sql("SELECT count(*) FROM run")
+            assert connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar() == 0
+        opened.dispose()
+
+
 def _revisions() -> list[str]:
     from alembic.config import Config
     from alembic.script import ScriptDirectory

@@ -14,6 +14,7 @@ import pytest
 from stresstest.errors import StoreError
 from stresstest.store import open_store
 from stresstest.store.claim import _locked_file
+from tests.support.stored_data import make_run
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")
 
@@ -73,3 +74,20 @@ def test_a_pipe_or_a_link_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, s
         with pytest.raises(StoreError, match="is no ordinary file"):
             open_store(str(store))
         assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_store_that_is_read_as_immutable_lacks_nothing(tmp_path: Path) -> None:
+    """SQLite then ignores the journal, in which the newest results may be: an older limit was recommended
+    from a copy of a store that was in use, with no word of it."""
+    path = tmp_path / "s.sqlite3"
+    address = f"sqlite:///file:{path}?immutable=1&uri=true"
+    with open_store(str(path)) as store:
+        store.create_run(make_run("r1"))
+    with open_store(address) as archived:
+        assert len(archived.runs()) == 1
+    with open_store(str(path)) as store:
+        store.create_run(make_run("r2"))
+        with pytest.raises(StoreError, match=r"s\.sqlite3-wal beside it holds what was stored last"):
+            open_store(address)
+    with open_store(address) as archived:
+        assert len(archived.runs()) == 2
