@@ -13,12 +13,22 @@ from stresstest.errors import UsageError
 _DATABASE = b"SQLite format 3\0"
 
 
-def refuse_database(name: str | Path) -> None:
-    """Raise UsageError for a file that is an SQLite database: it may be a store of runs; and for "-", which
-    would be the name of a file."""
+_inputs: set[Path] = set()
+
+
+def remember_input(path: Path) -> None:
+    """Keep a file that the user wrote, such as settings or a task, from being written over here."""
+    if path.is_file():  # of a terminal, input and output are one
+        _inputs.add(path.absolute())
+
+
+def refuse_overwriting(name: str | Path) -> None:
+    """Raise UsageError for an SQLite database, which may be a store of runs; for what was read as settings or
+    a task; and for "-", which would be the name of a file."""
     path = Path(name)
     if str(name) == "-":
         raise UsageError("- names no file.", hint="To write to standard output: /dev/stdout")
+    refuse_inputs([path], [])
     try:
         if not path.is_file():  # a pipe must not be read
             return
@@ -41,9 +51,9 @@ def refuse_link(name: str | Path) -> None:
 
 
 def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
-    """Raise UsageError for an output that is one of the files that are read, under whatever name; "-" is what
-    standard input comes from."""
-    read = [each for each in inputs if each is not None]
+    """Raise UsageError for an output that is one of the files that are read, under whatever name, or was read
+    as settings or a task; "-" is what standard input comes from."""
+    read = [*_inputs, *(each for each in inputs if each is not None)]
     for output in outputs:
         if output is not None and any(_is_same(output, each) for each in read):
             raise UsageError(f"{output} is also an input file, and is not overwritten.")

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from stresstest.errors import UsageError
 from stresstest.model.texts.ci_commands import LOG_COMMAND
-from stresstest.output_file import refuse_database, write_over
+from stresstest.output_file import refuse_overwriting, write_over
 
 Columns = Mapping[str, type]
 """The columns in their order, with their types: str, int, float or bool."""
@@ -75,7 +75,7 @@ def write_table(name: str, columns: Columns, rows: Iterable[Row]) -> int:
     """Write a whole table, or leave what was there; returns the number of its rows. Raises UsageError for a
     file it cannot write."""
     encoder, count = table_encoder(name, columns), 0
-    refuse_database(name)
+    refuse_overwriting(name)
 
     def pieces() -> Iterator[bytes]:
         nonlocal count

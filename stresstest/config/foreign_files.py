@@ -12,6 +12,7 @@ from typing import Any
 from stresstest.config.suggestions import suggest_closest
 from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
+from stresstest.output_file import remember_input
 
 MAX_FILE = 2 * 1024 * 1024
 """Bytes of a file in TOML, which takes seconds a megabyte to parse. The largest that is shipped has 40 kB."""
@@ -41,6 +42,7 @@ def read_file(given: str | Path, what: str, most: int = MAX_FILE) -> bytes:
             raise UsageError(
                 f"{what} {path} is a named pipe: reading would wait until something writes to it"
             )
+        remember_input(path)
         with path.open("rb") as file:
             found = file.read(most + 1)
         if len(found) > most:

@@ -20,6 +20,7 @@ from stresstest.config.found_file import PROJECT_FILE, refuse_found_options
 from stresstest.config.suggestions import closest_names, did_you_mean
 from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
+from stresstest.output_file import remember_input
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -247,6 +248,7 @@ def _text(path: Path) -> str:
         raise UsageError(f"{path} is a folder, not a settings file.")
     if is_named_pipe(path):
         raise UsageError(f"The settings file {path} is a named pipe: reading would wait for its writer.")
+    remember_input(path)
     with path.open("rb") as file:
         found = file.read(MAX_FILE + 1)
     if len(found) > MAX_FILE:

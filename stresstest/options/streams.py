@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_database, write_over
+from stresstest.output_file import refuse_overwriting, write_over
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -237,7 +237,7 @@ def _say_written(output: str) -> None:
 
 def write_lines(lines: Iterable[str], output: str) -> None:
     """Write a file as it is, such as training data, by `write_over`. Raises UsageError if it cannot."""
-    refuse_database(output)
+    refuse_overwriting(output)
     path = Path(output)
     try:
         write_over(path, lines)

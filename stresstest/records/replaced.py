@@ -52,15 +52,23 @@ _ERROR = re.compile(
     r"|An error occurred \(\w+\) when calling )"
 )
 """How an exception or a status begins that was logged as the answer."""
+_CLIENTS = (
+    "aiohttp|anthropic|azure|botocore|cohere|fireworks|google|groq|grpc|httpcore|httpx|huggingface_hub|litellm"
+    "|mistralai|ollama|openai|requests|together|urllib3|vertexai"
+)
 _CLIENT_ERROR = re.compile(
-    r"\s*(?:[45]\d\d (?:Server|Client) Error: |(?:Server|Client) error '[45]\d\d |\[[45]\d\d\] [A-Z]"
+    rf"\s*(?:(?:{_CLIENTS})\.(?:\w+\.)*_?[A-Z]\w*(?:: |(?:Error|Exception|Timeout)\()"
+    r"|Traceback \(most recent call last\):\s+File \"|Error code: [45]\d\d - [{\[]"
+    r"|[45]\d\d (?:Server|Client) Error: "
+    r"|(?:Server|Client) error '[45]\d\d |\[[45]\d\d\] [A-Z]"
     r"|[45]\d\d, message='|[45]\d\d [A-Z]+_[A-Z]+\b|504 Deadline Exceeded|API error occurred: Status [45]\d\d"
     r"|HTTPS?ConnectionPool\(|headers: \{.{0,2000}?\bstatus_code: [45]\d\d|I/O error on [A-Z]+ request for "
     r"|Connection error\.\s*\Z|upstream request timeout|context deadline exceeded"
     r"|Error: timeout of \d+ ?ms exceeded)"
 )
-"""How the clients of Hugging Face, Cohere, Mistral, NVIDIA and Google say it, and requests, httpx, aiohttp,
-axios, Go, Spring and Envoy, with the address and an id behind it."""
+"""How Python prints an exception that a client has raised, with its traceback or without; how the clients of
+OpenAI, Hugging Face, Cohere, Mistral, NVIDIA and Google say it, and requests, httpx, aiohttp, axios, Go,
+Spring and Envoy, with the address and an id behind it."""
 _LONGEST_BODY = 20_000
 _ERROR_PAGE = re.compile(
     r"\s*<(?:!doctype html|html)\b.{0,2000}?<title>[^<]{0,120}?(?:\b5\d\d\b|error: the request)",

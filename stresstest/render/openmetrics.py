@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, CostRatio
-from stresstest.output_file import refuse_database, write_over
+from stresstest.output_file import refuse_overwriting, write_over
 from stresstest.render.limits import decoding_words
 from stresstest.render.text import sanitize, single_line
 
@@ -125,7 +125,7 @@ def require_metrics_file(path: str) -> Path:
     target = Path(path)
     if target.is_dir() or not target.parent.is_dir():
         raise UsageError(f"--openmetrics {path}: the folder does not exist.")
-    refuse_database(target)
+    refuse_overwriting(target)
     return target
 
 

@@ -14,7 +14,7 @@ from stresstest import records
 from stresstest.errors import UsageError
 from stresstest.model import RIGORS
 from stresstest.model.scanned import GroupResult, ScanResult, ScanVerdict
-from stresstest.output_file import refuse_database, refuse_inputs
+from stresstest.output_file import refuse_inputs, refuse_overwriting
 from stresstest.records import Record
 from stresstest.records.input_file import label
 from stresstest.scanning.detect_chunk import ChunkVerdicts
@@ -240,7 +240,7 @@ def _open_verdict_file(settings: ScanSettings, listener: ScanProgress) -> Iterat
         )
     target = Path(settings.out)
     refuse_inputs([target], [*settings.files, settings.job.tokenizer])
-    refuse_database(target)
+    refuse_overwriting(target)
     encoder = table_encoder(settings.out, VERDICT_COLUMNS)
     try:
         file = target.open("wb", buffering=0)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from stresstest.errors import ExitCode, UsageError
-from stresstest.output_file import refuse_database, refuse_one_file, replace_file
+from stresstest.output_file import refuse_one_file, refuse_overwriting, replace_file
+from stresstest.store import open_store
 from tests.support.checked_runs import sample, stored
 from tests.support.commands import command
 from tests.support.scanned_files import write
+from tests.support.stored_data import make_run
 from tests.support.stories import story
 
 COMMANDS = {
@@ -47,7 +49,7 @@ def test_other_files_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "old.html").write_text("<html>")
     for name in ("pipe", "old.html", "absent.html", "."):
-        refuse_database(tmp_path / name)
+        refuse_overwriting(tmp_path / name)
 
 
 READING = {
@@ -94,6 +96,43 @@ def test_an_input_is_not_overwritten(
     assert "is also an input file, and is not overwritten" in err
     assert sorted(Path().iterdir()) == names
     assert {path.read_bytes() for path in names} == {before}
+
+
+SETTINGS = """
+base_url = "http://127.0.0.1:9/v1"
+lang = "en"
+
+[check]
+models = ["m"]
+tasks = ["./task.toml"]
+budgets = { min_safe_tokens = 10 }
+"""
+BESIDE_SETTINGS = {
+    "settings that nobody named": ("scan", "log.jsonl", "--out", "stresstest.toml"),
+    "settings that were named": ("--config", "mine.toml", "scan", "log.jsonl", "--out", "mine.toml"),
+    "settings of a gate": ("check", "--config", "mine.toml", "--junit", "mine.toml"),
+    "a task of a gate": ("check", "--markdown", "task.toml"),
+    "settings of an export": ("--config", "mine.toml", "export", "runs", "-o", "mine.toml"),
+}
+
+
+@pytest.mark.parametrize("words", BESIDE_SETTINGS.values(), ids=BESIDE_SETTINGS)
+def test_settings_and_tasks_are_not_overwritten(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped name replaced the project file with its report; the next command could not read it."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("log.jsonl"), [{"prompt": "p", "output": story(2)}])
+    for name in ("stresstest.toml", "mine.toml"):
+        Path(name).write_text(SETTINGS, encoding="utf-8")
+    Path("task.toml").write_text('instruction = "Write about {topic}."\ntopics = ["a"]\n', encoding="utf-8")
+    before = {path: path.read_bytes() for path in Path().glob("*.toml")}
+    with open_store("s.sqlite3") as store:
+        store.create_run(make_run("r1"))
+    code, _, err = command("--store", "s.sqlite3", "--display", "none", *words)
+    assert code == ExitCode.USAGE
+    assert "is also an input file, and is not overwritten" in " ".join(err.split())
+    assert {path: path.read_bytes() for path in Path().glob("*.toml")} == before
 
 
 def test_what_export_adds_is_written_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +187,7 @@ def test_a_dash_is_no_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """`export … -o -` wrote a file of that name where standard output was meant."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="names no file"):
-        refuse_database("-")
+        refuse_overwriting("-")
     assert not list(tmp_path.iterdir())
 
 

@@ -18,10 +18,11 @@ _HEADER = re.compile(
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[^\s'\",]{8,}")
 _ARGUMENT = re.compile(rf"(?i)((?<![\w-]){ARGUMENT_NAME}(?:=|\s+)['\"]?)[^\s'\"]+")
-_FIELD = re.compile(
-    r"\b([A-Za-z][\w-]{0,60})(['\"]?\s*[:=]\s*\[?['\"]?)(?!None\b|null\b|(?i:bearer|basic)\s|\*\*\*)([^\s'\",\])}]{4,})"
-)
+_NAME = re.compile(r"\b([A-Za-z][\w-]{0,60})['\"]?\s*[:=]\s*\[?['\"]?")
+_VALUE = re.compile(r"(?!None\b|null\b|(?i:bearer|basic)\s|\*\*\*)[^\s'\",\])}]{4,}")
 """``'api_key': ['…']``, as vLLM prints its arguments."""
+_LONG = "0" * 100
+"""A value that is a credential if any is of a field with this name: the real one is then looked at, once."""
 
 
 def hide_credentials(text: str) -> str:
@@ -29,9 +30,18 @@ def hide_credentials(text: str) -> str:
     text = _QUERY.sub(rf"\g<1>?{HIDDEN}", _USER.sub(f"{HIDDEN}@", text))
     for pattern in (_HEADER, _BEARER, _ARGUMENT):
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
-    text = _FIELD.sub(_hidden_field, text)
-    return _KEY.sub(HIDDEN, text)
+    return _KEY.sub(HIDDEN, _without_fields(text))
 
 
-def _hidden_field(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}{HIDDEN}" if is_credential_field(found[1], found[3]) else found[0]
+def _without_fields(text: str) -> str:
+    """The text without the values of fields that hold credentials. A value may be a field itself, as in
+    ``AuthError: api-key=…``: a name is looked for behind each other one."""
+    shown, at = "", 0
+    for name in _NAME.finditer(text):
+        if name.start() < at or not is_credential_field(name[1], _LONG):
+            continue
+        value = _VALUE.match(text, name.end())
+        if value is not None and is_credential_field(name[1], value[0]):
+            shown += f"{text[at : name.end()]}{HIDDEN}"
+            at = value.end()
+    return shown + text[at:]

@@ -20,7 +20,7 @@ from stresstest.errors import UsageError
 from stresstest.options.common import with_global_options
 from stresstest.options.listening import cannot_listen, checked_host, listens
 from stresstest.options.measurement import on_signals
-from stresstest.output_file import refuse_database
+from stresstest.output_file import refuse_overwriting
 
 if TYPE_CHECKING:
     from stresstest.features.guard.journal import Journal, Sink
@@ -206,7 +206,7 @@ def _open_log(path: str | None) -> AbstractContextManager[IO[bytes] | LogFile]:
     from stresstest.features.guard.lines import LogFile, unbuffered
 
     if path is not None:
-        refuse_database(path)
+        refuse_overwriting(path)
     try:
         return nullcontext(unbuffered(sys.stdout)) if path is None else LogFile(Path(path))
     except OSError as error:

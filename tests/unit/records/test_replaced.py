@@ -92,6 +92,14 @@ def test_an_answer_is_an_answer(text: str) -> None:
         "Request timed out.",
         "Traceback (most recent call last):",
         "litellm.Timeout: APITimeoutError - Request timed out. - timeout value=600.0, time taken=600.1 s",
+        "litellm.Timeout: APITimeoutError - Request timed out. Request timed out.\n\nDeployment Info: "
+        + "request_timeout: None, " * 15,
+        "Error code: 500 - {'error': {'message': 'The server had an error while processing your request. "
+        + "You can retry your request. " * 15,
+        'Traceback (most recent call last):\n  File "/app/chat.py", line 3, in ask\n'
+        + "    more()\n" * 60
+        + "openai."
+        "APITimeoutError: Request timed out.",
         "Failed to obtain answer via API.",
         "504 Server Error: Gateway Time-out for url: http://10.0.0.7/v1/chat (Request ID: Root=1-7c0f;ab)",
         "Server error '504 Gateway Time-out' for url 'http://10.0.0.7/v1' (Request ID: 7c0f)\nFor more: …",
@@ -128,6 +136,9 @@ def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
         "Connection error. Its causes are many.",
         "[404] is the code of a page that is not there.",
         "headers: {a list of names}",
+        "openai.OpenAI() makes a client. " * 12,
+        "ValueError: what it means, and what to do about it. " * 8,
+        "Error code: 404 - this page explains what it means. " * 8,
         "Error",
         '{"error": "no invoice number was found", "details": []}',
         '{"error": {"message": "The total does not match."}, "status": "rejected"}',

@@ -14,7 +14,7 @@ from stresstest.errors import ExitCode, StresstestError, UsageError
 from stresstest.model.address import without_secrets
 from stresstest.options.output_folder import in_folder
 from stresstest.options.streams import as_logged, write_workflow_command
-from stresstest.output_file import refuse_database, refuse_one_file
+from stresstest.output_file import refuse_one_file, refuse_overwriting
 
 if TYPE_CHECKING:
     from stresstest.render.test_cases import CaseSuite
@@ -133,7 +133,7 @@ def _is_of_a_check(path: str) -> bool:
 
 def _write_file(what: str, path: str, text: str, *, append: bool = False) -> None:
     """Write or append, as a log would be; UsageError when that fails."""
-    refuse_database(path)
+    refuse_overwriting(path)
     try:
         with Path(path).open("a" if append else "w", encoding="utf-8") as file:
             file.write(as_logged(text))

@@ -13,6 +13,7 @@ from stresstest.errors import ExitCode, UsageError
 from stresstest.model import SAMPLING
 from stresstest.options.common import run_settings, stdout_console
 from stresstest.options.measurement import exit_if_cut_short, run_measurement
+from stresstest.output_file import refuse_inputs
 
 if TYPE_CHECKING:
     from stresstest.campaign.progress import Progress
@@ -47,6 +48,7 @@ def check_project_file(
     from stresstest.render.json_text import dumps
 
     project = _project(options)
+    refuse_inputs([outputs.markdown, outputs.junit], [cell.task for cell in project.cells])
     first = project.cells[0]
     settings = run_settings({**options, "lang": first.language, "task": first.task})
 
