@@ -16,6 +16,11 @@ _DATABASE = b"SQLite format 3\0"
 _inputs: set[Path] = set()
 
 
+def forget_inputs() -> None:
+    """A command begins, perhaps in a process that has run others."""
+    _inputs.clear()
+
+
 def remember_input(path: Path) -> None:
     """Keep a file that the user wrote, such as settings or a task, from being written over here."""
     if path.is_file():  # of a terminal, input and output are one

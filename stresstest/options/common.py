@@ -22,6 +22,7 @@ from stresstest.config import settings as config
 from stresstest.config.secrets import remember
 from stresstest.errors import StresstestError, UnreadableRunWarning, UsageError
 from stresstest.model import SAMPLING, Decoding, RunSettings, Subject
+from stresstest.output_file import forget_inputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +47,7 @@ class GlobalOptions:
         Three keys are added: "config_file" (path or None), "given" (names of the options on the command line)
         and "program" (how a command on the same store begins).
         """
+        forget_inputs()
         for warning in config.unknown_variables():
             sys.stderr.write(f"warning: {warning}\n")
         here = {"store": self.store, "api_key": self.api_key, "display": self.display}

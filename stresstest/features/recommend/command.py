@@ -109,7 +109,7 @@ def command(
         typer.echo(note, err=True)
     if not every and not unfinished:
         selection = single_line(" ".join(x for x in (model, task, lang) if x)) or "anything"
-        own = "" if task is None else single_line(f" --task {shlex.quote(task)}")
+        own = "" if task is None else f" --task {single_line(shlex.quote(task))}"
         typer.echo(
             f"No limit is stored for {selection} yet. To measure one: {options['program']} run --model "
             f"{model or 'M'} --lang {lang or 'it'}{own}; an interrupted run has no limit until it is "

@@ -80,18 +80,19 @@ def judgement_sentence(judged: RateJudgement) -> str:
     if doubts:
         return (
             f"Undecided: the rate may be on either side of {limit}: {shown}{more}. {doubts} "
-            f"{_enough_words(named, judged, 'whole answers')}"
+            f"{_enough_words(named, judged, whole=True)}"
         )
     return (
         f"Undecided: too few answers to tell which side of {limit} the rate is on: {shown}{more}. "
-        f"{_enough_words(named, judged, 'answers')}"
+        f"{_enough_words(named, judged, whole=False)}"
     )
 
 
-def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, answers: str) -> str:
+def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, *, whole: bool) -> str:
     """How many answers would decide: of a group in which nothing fails, and of the others if their rates
-    stay."""
+    stay. whole: those that are there are not, so that none of them is counted."""
     found = []
+    answers = "whole answers" if whole else "answers"
     if any(not each.group.degenerate for each in named):
         found.append(
             f"To pass, {format_count(judged.needed)} {answers} are enough if none of them degenerates."
@@ -104,8 +105,12 @@ def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, answers: st
         if each.deciding is None:
             found.append(f"{rate} or at it; no log is large enough to show which.")
             continue
-        more = _roughly(each.deciding - each.group.requests)
-        found.append(f"{rate}. If it stays so, about {more} more {answers} are enough to show that.")
+        more = (
+            f"{_roughly(each.deciding)} "
+            if whole
+            else f"{_roughly(each.deciding - each.group.requests)} more "
+        )
+        found.append(f"{rate}. If it stays so, about {more}{answers} are enough to show that.")
     return " ".join(found)
 
 

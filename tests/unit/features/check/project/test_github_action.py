@@ -105,6 +105,23 @@ def test_the_script_leaves_with_the_gates_code(
     assert said[:2] == ["--store", "s.db"]
 
 
+def test_a_job_that_is_cancelled_ends_the_command_itself(tmp_path: Path, steps: list[dict[str, Any]]) -> None:
+    """The runner interrupts the shell of the step, and kills all ten seconds later: what the command keeps at
+    its end was lost. The example keeps the store's journal too, for a job that was killed all the same."""
+    program = tmp_path / "bin" / "stresstest"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\ntrap 'sleep 0.2; touch kept; exit 130' TERM\nkill -INT $PPID\nwhile :; do sleep 0.1; done\n"
+    )
+    program.chmod(0o755)
+    done = run(steps, tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert (tmp_path / "kept").exists()
+    assert "exit-code=130\n" in (tmp_path / "out").read_text()
+    cached = [step["with"]["path"].split() for step in steps if "/cache/" in step.get("uses", "")]
+    assert cached == [["stresstest.sqlite3", "stresstest.sqlite3-wal"]] * 2
+
+
 @pytest.mark.slow
 def test_the_script_runs_the_real_command(tmp_path: Path, steps: list[dict[str, Any]]) -> None:
     """With the real program and a server that is down: exit 3, a JUnit file, a comment, an annotation."""
