@@ -106,7 +106,12 @@ def load_prompt_source(settings: RunSettings) -> PromptSource:
 
 def _notes(read: PromptsFile, settings: RunSettings) -> tuple[str, ...]:
     distinct, dropped = read.distinct, read.lines - read.distinct
-    notes = [f"{dropped} of {read.lines} prompts repeat an earlier one and are skipped"] if dropped else []
+    notes = []
+    if dropped:
+        notes.append(
+            f"{dropped} of {read.lines} prompts repeat an earlier one and are skipped: the limit is for "
+            "distinct prompts, and one that your traffic repeats weighs no more than another"
+        )
     sample = RIGORS[settings.rigor].planned
     if distinct > sample:
         notes.append(

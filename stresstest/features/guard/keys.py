@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from stresstest.config.credentials.echoes import hide_echoes, hide_in_tokens
+from stresstest.config.credentials.echoes import LEAST, hide_echoes, hide_in_tokens
 from stresstest.config.credentials.names import is_credential_field
 from stresstest.config.secrets import spellings
 from stresstest.features.guard.journal import JournalEntry
@@ -16,6 +17,8 @@ from stresstest.features.guard.watch import JudgedChoice
 
 _MOST = 32
 """Keys of one request; the headers' size is limited as well."""
+_SIGNING = re.compile(r"(?i)(?:^|[-_.])(?:code|sig|signature|session(?:[-_]?id)?)$")
+"""Names of what lets its holder in, beside those of keys: Azure's functions and shared access signatures."""
 
 
 def request_keys(headers: Mapping[str, str], query: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -23,7 +26,7 @@ def request_keys(headers: Mapping[str, str], query: Mapping[str, str] | None = N
     first."""
     found: set[str] = set()
     for name, value in (*headers.items(), *(query or {}).items()):
-        if len(found) >= _MOST or not is_credential_field(name, value):
+        if len(found) >= _MOST or not (is_credential_field(name, value) or _signs(name, value)):
             continue
         scheme, _, given = value.strip().partition(" ")
         if name.lower() == "cookie":
@@ -31,6 +34,10 @@ def request_keys(headers: Mapping[str, str], query: Mapping[str, str] | None = N
         else:
             found |= {given.strip() or scheme, *_basic(scheme, given)}
     return _spelled(frozenset(found))
+
+
+def _signs(name: str, value: str) -> bool:
+    return len(value) >= LEAST and _SIGNING.search(name) is not None
 
 
 @lru_cache(64)

@@ -34,6 +34,8 @@ def test_what_is_no_key_is_left() -> None:
     basic = base64.b64encode(b"ann:pass-word-1").decode()
     assert request_keys({"Content-Type": "application/json", "traceparent": "00-1234567890abcdef-01"}) == ()
     assert {basic, "pass-word-1"} <= set(request_keys({"authorization": f"Basic {basic}"}))
+    azure = request_keys({"X-Session-Id": "s-123-abc"}, {"code": "AzFu-9876", "sig": "a/b-1234"})
+    assert {"AzFu-9876", "s-123-abc", "a/b-1234", "a%2Fb-1234"} <= set(azure)
     several = request_keys({"Cookie": "session=abc-123-def; theme=dark"}, {"api_key": "k-12", "page": "3"})
     assert set(several) == {"abc-123-def", "dark", "k-12"}
     assert request_keys({"authorization": "Basic %%%"}) == ("%25%25%25", "%%%")
