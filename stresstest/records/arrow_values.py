@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import date, time
 from decimal import Decimal
 from typing import Any
 
@@ -80,6 +81,8 @@ def _as_json(value: Any) -> Any:
         return {name: _as_json(each) for name, each in value.items()}
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
     if isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
             return value.decode("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -195,14 +195,17 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
         rows(tmp_path / "x")
 
 
-def test_nanoseconds_are_read(tmp_path: Path) -> None:
-    """pandas writes them; Python's times have none, and the file was called damaged."""
+def test_times_are_read_as_a_json_log_has_them(tmp_path: Path) -> None:
+    """pandas writes nanoseconds; Python's times have none, and the file was called damaged. `--group-by` on a
+    day said that no record had it."""
     kind = pyarrow.timestamp("ns", "UTC")
     times = pyarrow.array([1_764_374_400_123_456_789], kind)
     span = pyarrow.StructArray.from_arrays([times], ["end"])
     polars = pyarrow.LargeListArray.from_arrays([0, 1], times)
-    columns = {"response": ["It ends."], "start": times, "span": span, "steps": polars}
+    day = pyarrow.array([date(2025, 11, 29)])
+    columns = {"response": ["It ends."], "start": times, "span": span, "steps": polars, "day": day}
     (row,) = rows(write(tmp_path / "x", columns))
     assert row is not None
     assert row["steps"] == [row["start"]]
-    assert row["start"] == row["span"]["end"] == datetime(2025, 11, 29, 0, 0, 0, 123_456, UTC)
+    assert row["day"] == "2025-11-29"
+    assert row["start"] == row["span"]["end"] == "2025-11-29T00:00:00.123456+00:00"
