@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
+from stresstest.detectors.flooding.blank_end import ends_in_blanks
 from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewBound, FewWords
 from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import (
@@ -138,6 +139,7 @@ class BatchFloodingDetector(FloodingDetector):
     def update_all(self, texts: Sequence[str]) -> None:
         """Check only windows that may be flooded, and follow a flood by counting its words."""
         self._end.add_all(texts)
+        self._blank_end.add_all(texts)
         self._words = _WordStream(texts)
         whole = "".join(texts)
         if self._words.figures >= FLOODED or may_be_blank_flood(whole):
@@ -294,7 +296,8 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     found |= (fences - text_starts(fences) >= OPEN_WORDS) & (tail >= OPEN_WORDS - few)
     for bound in FEW_BOUNDS:
         found |= _suspect_few_words(lags, fences, bound)
-    found |= np.fromiter(map(ends_in_one_sign, batch.texts), np.bool_, len(batch.texts))
+    for ends_so in (ends_in_one_sign, ends_in_blanks):
+        found |= np.fromiter(map(ends_so, batch.texts), np.bool_, len(batch.texts))
     again = lags <= _NEXT
     found[text_index(dense_window_ends(again, STUTTER_WINDOW, REPEATED, fences), fences)] = True
     found[text_index(dense_window_ends(again, OPEN_WINDOW, OPEN_REPEATED, fences), fences)] = True

@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from math import ceil
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.flooding.blank_end import BlankEnd, blank_ending
 from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewWords, WordWindow
 from stresstest.detectors.flooding.one_sign import OneSign, sole_sign
 from stresstest.detectors.flooding.run import FloodRun, WindowWord, flood_start
@@ -74,11 +75,12 @@ class FloodingDetector:
         # The fields of `WindowWord`: plain tuples are quicker.
         self._window: deque[tuple[str, int, int, int, int]] = deque()
         self._counts: dict[str, int] = {}
-        self._kinds: dict[str, tuple[int, str, str, int]] = {}
+        self._kinds: dict[str, tuple[int, str, str, int, int]] = {}
         self._floods: list[FloodRun] = []
         self._current: FloodRun | None = None
         self._signs = TypographicFloods()
         self._end = OneSign()
+        self._blank_end = BlankEnd()
         self._tags = TagRun()
         self._stutter = Stutter()
         self._ended: Symptom | None = None
@@ -91,11 +93,13 @@ class FloodingDetector:
         text = token.text
         known = self._kinds.get(text)
         if known is None:
-            known = self._kinds[text] = (*classify_token(text), *sole_sign(text))
-        kind, word, sign, count = known
+            known = self._kinds[text] = (*classify_token(text), *sole_sign(text), blank_ending(text))
+        kind, word, sign, count, blanks = known
         if self._tags.begun or "#" in text:
             self._tags.add(text, self._position)
         self._end.add(sign, count, self._position)
+        if blanks or self._blank_end.count:
+            self._blank_end.add(blanks, whole=blanks == len(text), position=self._position)
         if kind != WORD:
             self._take_sign(kind, word, len(text))
             return
@@ -136,8 +140,8 @@ class FloodingDetector:
             self._signs.add_other(len(word), word=False)
 
     def finish(self, finish_reason: str | None) -> None:
-        """Every full window was checked; what is left is an end of one sign."""
-        end = self._end
+        """Every full window was checked; what is left is an end of one sign, or of white space."""
+        end, blanks = self._end, self._blank_end
         if end.is_flood(finish_reason) and not self._requests.shows_sign(end.sign):
             self._ended = Symptom(
                 kind=SymptomKind.FLOODING,
@@ -147,13 +151,22 @@ class FloodingDetector:
                 detail={"words": [end.sign], "count": end.count},
                 summary=f"the same sign {end.count} times, to the end: “{end.sign}”",
             )
+        elif blanks.is_flood(finish_reason):
+            self._ended = Symptom(
+                kind=SymptomKind.FLOODING,
+                onset=blanks.first,
+                alarm=blanks.last,
+                score=0.75,
+                detail={"words": ["white space"], "count": blanks.count},
+                summary=f"{blanks.count} characters of white space, to the end",
+            )
 
     @property
     def open_from(self) -> int | None:
         """First token of a requested flood, or of a tail that may yet become a flood, or an end of signs."""
         followed = self._few if self._current is None else ()
         few = (each.open_from(self._last_words, self._allowed_words) for each, _ in followed)
-        others = (self._signs, self._tags, self._stutter, self._end)
+        others = (self._signs, self._tags, self._stutter, self._end, self._blank_end)
         starts = (self._open_words, *(each.open_from for each in others), *few)
         return min((start for start in starts if start is not None), default=None)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.flooding.batch import BatchFloodingDetector
+from stresstest.detectors.flooding.blank_end import TAIL, ends_in_blanks
 from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import WINDOW, FloodingDetector
 from stresstest.detectors.text.requested_repetition import UNCOUNTED_LIMIT
@@ -167,7 +168,7 @@ def test_prose_is_never_a_flood(seed: int) -> None:
         "".join(f"<td>{'ab'[i * i % 3 % 2]}</td><td></td>" for i in range(200)),
         "-----  =====  ..... " * 60,
         " ".join(str(i % 3) for i in range(600)),
-        "\n \n\t" * 60,
+        "\n \n\t" * 60 + "end",
         "".join(
             f"    private static final int {name}_{also} = {n};\n"
             for n, (name, also) in enumerate(itertools.product(_NAMES, _NAMES))
@@ -355,6 +356,10 @@ def ended(text: str, reason: str | None = "length", prompt: str = "") -> Floodin
     assert batch.open_from == detector.open_from
     found = [symptom for symptom in detector.symptoms() if "the same sign" in (symptom.summary or "")]
     assert ends_in_one_sign(text) or not found
+    found = [
+        symptom for symptom in detector.symptoms() if "white space, to the end" in (symptom.summary or "")
+    ]
+    assert ends_in_blanks(text) or not found
     return detector
 
 
@@ -382,7 +387,6 @@ def test_an_answer_of_one_sign_up_to_the_cap_is_a_flood(unit: str) -> None:
         ("Name " + "." * 200, "length", ""),
         ("A heading\n" + "=" * 150, "length", ""),
         ("// first\n" + "/" * 100, "length", ""),
-        ("\n" * 200, "length", ""),
         ("01" * 100, "stop", ""),
     ],
 )
@@ -405,6 +409,22 @@ def test_an_end_of_one_sign_is_in_doubt_where_it_may_be_wanted() -> None:
     assert len(ended("0" * 1000, "stop").symptoms()) == 1
     (found,) = ended("The lamp was lit and the keeper went down " + "!" * 130).symptoms()
     assert found.onset == 10
+
+
+@pytest.mark.parametrize("blanks", [" ", "\n", "\t", "\n  ", " \r\n"])
+@pytest.mark.parametrize("before", ['{"title": "A lamp on the pier",', ""])
+def test_white_space_up_to_the_cap_is_a_flood(blanks: str, before: str) -> None:
+    """A grammar of JSON allows it between any two tokens: vLLM writes blanks until the cap, and a gate passed
+    a log of which a third ended in 450 of them, as a flood of blanks needs a thousand."""
+    text = before + blanks * TAIL
+    (found,) = ended(text).symptoms()
+    assert (found.kind, found.end) == (SymptomKind.FLOODING, None)
+    assert found.onset == len(text_tokens(before)) + 1
+    assert ended(before + (blanks * TAIL)[: TAIL - 1]).symptoms() == []
+    assert ended(text + "}").symptoms() == []
+    for reason in ("stop", None):  # padding, perhaps
+        assert ended(text, reason).symptoms() == []
+        assert ended(text, reason).open_from is not None
 
 
 @given(
