@@ -11,7 +11,7 @@ from stresstest.model.finish_reason import (
     is_foreign_reason,
     normalize_finish_reason,
 )
-from stresstest.model.texts.copies import breaks_off_repeating, ends_in_copies, ends_in_second_copy
+from stresstest.model.texts.copies import breaks_off_repeating, ends_in_second_copy
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.model.words import REPETITION_REASON
 from stresstest.records import Record
@@ -59,9 +59,10 @@ def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool
 
 def was_cut_repeating(record: Record, verdict: GenerationVerdict) -> bool:
     """Whether what a cap cut repeated itself at its end, and is no loop yet: in a copy of a long passage, of
-    which one more would have been one, or in what the prompt shows as an answer."""
+    which one more would have been one, in what the prompt shows as an answer, or in signs, of which lines and
+    forms have as many."""
     said = record.text or record.reasoning
-    return not verdict.degenerate and (ends_in_second_copy(said) or ends_in_copies(said))
+    return not verdict.degenerate and (ends_in_second_copy(said) or breaks_off_repeating(said))
 
 
 def ended_as_repetition(record: Record) -> bool:

@@ -704,6 +704,15 @@ def test_a_cap_within_a_copy_of_a_long_passage_leaves_doubt(
     assert (found.symptom, found.copied_end, found.unresolved) == (None, doubted, doubted)
 
 
+@pytest.mark.parametrize("sign", ["_", "-", "{", "0", "\u200b", "]}", " [", "\t|"])
+def test_a_cap_within_a_run_of_signs_leaves_doubt(sign: str) -> None:
+    """A line may be drawn there, or a form filled in; but where a third of a log ended in 450 underscores, a
+    gate passed."""
+    for times, doubted in ((8, False), (60, True)):
+        found = judged(story(3) + "\n" + sign * times, finish_reason="length", language="en")
+        assert (found.copied_end, found.unresolved) == (doubted, doubted)
+
+
 @pytest.mark.parametrize("templated", [False, True])
 def test_a_system_prompt_that_lists_languages_wants_none_of_them(templated: bool) -> None:
     """Where nobody says what was wanted, and the prompt is in turns or in a template."""
