@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import inspect
 import os
 import shlex
@@ -20,7 +21,7 @@ import typer
 
 from stresstest.config import settings as config
 from stresstest.config.secrets import remember
-from stresstest.errors import StresstestError, UnreadableRunWarning, UsageError
+from stresstest.errors import ExitCode, StresstestError, UnreadableRunWarning, UsageError
 from stresstest.model import SAMPLING, Decoding, RunSettings, Subject
 from stresstest.output_file import forget_inputs
 
@@ -227,7 +228,14 @@ def _add_options(command: Callable[..., None], shared: list[inspect.Parameter]) 
         top: GlobalOptions = context.obj or GlobalOptions()
         given = {k: v for k, v in values.items() if k in names}
         options = top.resolve(given, base_url=values.get("base_url"))
-        command(options, **{k: v for k, v in values.items() if k not in names})
+        try:
+            command(options, **{k: v for k, v in values.items() if k not in names})
+            return
+        except KeyboardInterrupt:
+            pass  # with its traceback go the generators that it holds, and their workers
+        gc.collect()
+        sys.stderr.write("\nInterrupted.\n")
+        raise typer.Exit(ExitCode.INTERRUPTED)
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     # Typer reads the signature. Keyword-only parameters may follow others that have defaults.

@@ -54,6 +54,9 @@ _chunk_counter = itertools.count(1)
 _IDLE_S = 0.5
 """Seconds without a chunk after which the input counts as slow, and chunks read ahead are no longer held."""
 
+_LAST_S = 1.0
+"""Seconds that ended workers are waited for."""
+
 T = TypeVar("T")
 ChunkWork = tuple[RecordChunk, bool]
 """A chunk, and whether its groups' languages are to be inferred from it."""
@@ -174,11 +177,14 @@ def _parallel(
 
 def _stop_workers(pool: ProcessPoolExecutor) -> None:
     """End what workers there still are at once. They ignore Ctrl-C, and a process that exits waits for what
-    they are at."""
+    they are at. The pool's thread gives its semaphores back; Python warns of those that nobody did."""
     processes = list((pool._processes or {}).values())
+    thread: Any = pool._executor_manager_thread
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.terminate()
+    if thread is not None:
+        thread.join(_LAST_S)
 
 
 def _next_work_or_idle(work: Iterator[ChunkWork], running: _Running) -> Iterator[ChunkWork | None]:

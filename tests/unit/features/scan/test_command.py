@@ -457,6 +457,26 @@ def test_ctrl_c_at_the_worst_moment_ends_the_scan() -> None:
         assert json.loads(process.stdout.read())["interrupted"]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for the workers in /proc")
+def test_ctrl_c_ends_other_commands_on_files_in_good_order(tmp_path: Path) -> None:
+    """Without a word, and with Python's warning of semaphores that nobody had given back, `cost` ended."""
+    path = write(tmp_path / "log.jsonl", corpus(60) * 60)
+    command = [sys.executable, "-m", "stresstest", "--display", "none", "cost", str(path), "--lang", "en"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    with process:
+        try:
+            while process.poll() is None and len(children.read_text("utf-8").split()) < 2:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (130, "\nInterrupted.\n")
+
+
 def test_what_litellm_calls_an_end_is_looked_at(tmp_path: Path, called: Called) -> None:
     """vLLM cut the second answer at its third copy, before a detector could know: that is no ordinary end."""
     texts = [story(3, seed=1), story(2, seed=2) + f" {LOOP}" * 3]
