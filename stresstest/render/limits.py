@@ -54,8 +54,10 @@ def safe_limit(row: LimitRow) -> int:
 
 
 def thinking_budget(rows: Iterable[LimitRow]) -> int | None:
-    """The smallest certified thinking budget of the rows whose server takes `thinking_token_budget`."""
-    found = (row.thinking for row in rows if row.thinking is not None and row.thinking.supported)
+    """The smallest certified thinking budget of the rows; None where no server takes one."""
+    found = [row.thinking for row in rows if row.thinking is not None]
+    if not any(each.supported for each in found):
+        return None
     return min((each.safe_tokens for each in found if each.safe_tokens), default=None)
 
 

@@ -461,6 +461,16 @@ def test_the_thinking_budget_goes_with_every_request(tmp_path: Path) -> None:
         assert stored.thinking == rows[0].thinking
 
 
+def test_a_smaller_budget_holds_wherever_it_was_measured() -> None:
+    """What stands for all tasks must be safe for the one that was measured on an older server, too."""
+    rows = [
+        row("m", "narrative", thinking=thinking(900)),
+        row("m", "technical", thinking=thinking(300, supported=False)),
+    ]
+    (limits,) = group_limits(rows)
+    assert "THINKING_TOKEN_BUDGET=300" in code_of(formats.shell_variables(limits))
+
+
 @pytest.mark.parametrize("budget", [thinking(None), thinking(900, supported=False), None])
 def test_a_budget_that_the_server_would_refuse_is_not_sent(budget: ThinkingBudget | None) -> None:
     """Without a certified budget, or on a server without the parameter, requests are as they were."""
