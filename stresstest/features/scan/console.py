@@ -92,10 +92,11 @@ def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, *, whole: b
     """How many answers would decide: of a group in which nothing fails, and of the others if their rates
     stay. whole: those that are there are not, so that none of them is counted."""
     found = []
-    answers = "whole answers" if whole else "answers"
+    answers = "whole answers" if whole else "more answers"
     if any(not each.group.degenerate for each in named):
         found.append(
-            f"To pass, {format_count(judged.needed)} {answers} are enough if none of them degenerates."
+            f"To pass, {format_count(judged.needed)} {'whole ' if whole else ''}answers are enough if none of "
+            "them degenerates."
         )
     failing = [each for each in named if each.group.degenerate][:MAX_JUDGED_GROUPS]
     for each in failing:
@@ -105,12 +106,8 @@ def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, *, whole: b
         if each.deciding is None:
             found.append(f"{rate} or at it; no log is large enough to show which.")
             continue
-        more = (
-            f"{_roughly(each.deciding)} "
-            if whole
-            else f"{_roughly(each.deciding - each.group.requests)} more "
-        )
-        found.append(f"{rate}. If it stays so, about {more}{answers} are enough to show that.")
+        many = each.deciding if whole else each.deciding - each.group.requests
+        found.append(f"{rate}. If it stays so, about {_roughly(many)} {answers} are enough to show that.")
     return " ".join(found)
 
 
