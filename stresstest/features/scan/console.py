@@ -94,10 +94,8 @@ def _enough_words(named: Sequence[GroupRate], judged: RateJudgement, *, whole: b
     found = []
     answers = "whole answers" if whole else "more answers"
     if any(not each.group.degenerate for each in named):
-        found.append(
-            f"To pass, {format_count(judged.needed)} {'whole ' if whole else ''}answers are enough if none of "
-            "them degenerates."
-        )
+        needed = f"{format_count(judged.needed)} {'whole ' if whole else ''}answers"
+        found.append(f"To pass, {needed} are enough if none of them degenerates.")
     failing = [each for each in named if each.group.degenerate][:MAX_JUDGED_GROUPS]
     for each in failing:
         name = f"{group_name(each.group)}: " if group_name(each.group) else ""
