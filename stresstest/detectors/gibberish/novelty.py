@@ -31,8 +31,8 @@ MAX_WITHOUT_SIGN, MAX_OF_ONE_SIGN, MAX_OF_KEYS = 0.6, 0.2, 0.2
 sign (of one or more in a row) a word, and most characters of keys."""
 _SEPARATORS = frozenset(",;|•·、，；:*")
 _INNER_CAPITAL = re.compile(r"[a-zß-öø-ÿ][A-ZÀ-ÖØ-Þ]")
-_KEY = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{24,}")
-"""Keys and encoded data, which are no words."""
+_KEY, _DIGIT = re.compile(r"[A-Za-z0-9+/=_-]{24,}"), re.compile("[0-9]")
+"""Keys and encoded data, which are no words, where they hold a digit."""
 _REMEMBERED = 20_000
 
 
@@ -92,7 +92,7 @@ class NoveltySum:
 
 def is_list(text: str) -> bool:
     """Whether what the sum was reached by is a list of words, or of keys."""
-    keys = sum(len(key) for key in _KEY.findall(text))
+    keys = sum(len(key) for key in _KEY.findall(text) if _DIGIT.search(key))
     units = [unit for unit, _ in groupby(UNIT_PATTERN.findall(text))]
     signs = Counter(unit for unit in units if not unit[0].isalnum())
     runs = [sum(1 for _ in run) for is_word, run in groupby(units, lambda unit: unit[0].isalnum()) if is_word]

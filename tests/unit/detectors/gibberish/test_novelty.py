@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
+from stresstest.detectors.gibberish.novelty import is_list
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import DetectorSuite, detect_text
 from stresstest.detectors.text.tokens import text_tokens
@@ -46,6 +47,12 @@ def test_tokens_drawn_at_random_are_gibberish_wherever_they_stand(before: str) -
             begins = len(text_tokens(lead))
             found += begins - 25 <= (verdict.onset or 0) <= begins + 60
     assert found >= 18
+
+
+def test_keys_have_a_digit_somewhere() -> None:
+    """Each letter was looked at for every one before it: 120,000 without a digit or a blank took minutes."""
+    for key, listed in (("A" * 80 + "/" + "b" * 80, False), ("A" * 80 + "/7" + "b" * 80, True)):
+        assert is_list(HEALTHY * 3 + key) is listed
 
 
 def test_they_are_found_in_reasoning_too() -> None:
