@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 _USERINFO = re.compile(r"(://)[^/\s@]*@")
 USER = (
     r"(?i)(https?:/{1,2}|(?:(?:https?|postgres(?:ql)?(?:\+\w+)?)|:)/{1,2}(?=[^/\s@:]*:))"
-    r"([^/\s@:]*:(?!\d{1,5}/)\S*|[^/\s@]*)@"
+    r"([^/\s@:]*:(?!\d{1,5}/)\S{0,300}|[^/\s@]*)@"
 )
 """What stands before a user, and the user with the password: of any address with a password, and of HTTP,
 where a user alone may be a token. An address that became a path has one slash of two, or lacks its colon;

@@ -39,16 +39,18 @@ _TOKENS = (
 """The beginnings that services publish so that their keys are known as keys."""
 TOKEN = re.compile(rf"(?<![\w.-])(?:{'|'.join(_TOKENS)})")
 _SCHEME = re.compile(r"(?i)^(?:(?:bearer|basic)\s+\S{8,}|(?:token|apikey)\s+(?=\S*\d)\S{16,}$)")
-HEADER_NAME = r"(?:proxy-)?authorization|cookie|(?:x|ocp-apim)-[\w-]*(?:key|token)"
+HEADER_NAME = r"(?:proxy-)?authorization|cookie|(?:x|ocp-apim)-[\w-]{0,60}(?:key|token)"
+_WITH_DIGIT = r"(?=\S{0,200}?\d)"
+"""Of what follows. Bounded, as every part of a text that may begin again and again: time is linear."""
 _HEADER = re.compile(rf"(?i)^(?:{HEADER_NAME})\s*:\s*\S{{4,}}")
 _NO_PLACEHOLDER = r"(?!your|(?-i:[A-Z_]+)(?:[^\w]|$))[^\s<${\[*%]"
 _HEADER_WITHIN = re.compile(
-    rf"(?i)(?<![\w-])(?:{HEADER_NAME})\s*:\s*(?:(?:bearer|basic|token)\s+)?(?=\S*\d){_NO_PLACEHOLDER}\S{{7,}}"
+    rf"(?i)(?<![\w-])(?:{HEADER_NAME})\s*:\s*(?:(?:bearer|basic|token)\s+)?{_WITH_DIGIT}{_NO_PLACEHOLDER}\S{{7,}}"
 )
-ARGUMENT_NAME = r"--?[\w-]*(?:key|token|secret|password|passwd|credentials)"
+ARGUMENT_NAME = r"--?[\w-]{0,60}(?:key|token|secret|password|passwd|credentials)"
 _ARGUMENT = re.compile(
-    rf"(?i)(?:^|\s)(?:{ARGUMENT_NAME}(?:=|\s+['\"]?)(?=\S*\d){_NO_PLACEHOLDER}\S{{5,}}"
-    rf"|-u\s+['\"]?[^\s:]{{1,100}}:(?=\S*\d){_NO_PLACEHOLDER}\S{{3,}})"
+    rf"(?i)(?:^|\s)(?:{ARGUMENT_NAME}(?:=|\s+['\"]?){_WITH_DIGIT}{_NO_PLACEHOLDER}\S{{5,}}"
+    rf"|-u\s+['\"]?[^\s:]{{1,100}}:{_WITH_DIGIT}{_NO_PLACEHOLDER}\S{{3,}})"
 )
 """Of a command: ``--api-key=…``, ``curl -u user:password``."""
 _ANNOUNCES = re.compile(rf"(?i)^(?:{ARGUMENT_NAME}|{HEADER_NAME})$")

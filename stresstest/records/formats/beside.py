@@ -51,6 +51,8 @@ _MOST_ANSWERS = 16
 """Answers of one row that are looked for in the texts beside them."""
 _MOST_PARTS = 16
 """Texts of one row that are looked for in its answers, which may be long."""
+_LONGEST_NAME = 200
+"""Characters of a field's name that are shown."""
 _LEAST_COPIES = 200
 """Characters that the copies at the end of a text need before it is refused whatever its key's name."""
 _PROMPT_END = 100
@@ -109,9 +111,9 @@ def _loops(text: str) -> bool:
 
 
 def _unread(path: _Path, why: str) -> UnreadableError:
-    where = hide_credentials(".".join(path))
+    where = hide_credentials(".".join(path)[:_LONGEST_NAME])
     return UnreadableError(
-        f"{hide_credentials(path[0])!r} {why}: name the answer with --field, for example "
+        f"{hide_credentials(path[0][:_LONGEST_NAME])!r} {why}: name the answer with --field, for example "
         f"--field response={where}"
     )
 
