@@ -106,7 +106,7 @@ def _say_goodbye() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream.isatty():
             stream.write(_SHOW_CURSOR)
-    why = "since the store, the network or the terminal did not answer"
-    sys.stderr.write(f"\nstresstest: ended at once, {why}. What was stored is kept.\n")
+    why = "the store, the network, the terminal or its own work took too long"
+    sys.stderr.write(f"\nstresstest: ended at once: {why}. What was stored is kept.\n")
     for stream in (sys.stderr, sys.stdout):
         stream.flush()

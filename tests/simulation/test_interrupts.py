@@ -196,7 +196,7 @@ def test_a_store_that_stops_answering(
     code, output = interrupted(process, is_busy, record_property)
     other.close()
     check_ending(code, output)
-    assert "ended at once, since the store, the network or the terminal did not answer" in output
+    assert "ended at once: the store, the network, the terminal or its own work took too long" in output
 
 
 def test_output_that_nobody_reads(place: Place, stalling: FakeVllm, tmp_path: Path) -> None:
