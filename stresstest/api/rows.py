@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from stresstest.errors import UsageError
-from stresstest.records.arrow_values import in_microseconds, json_rows
+from stresstest.records.arrow_values import table_rows
 
 _ROWS_AT_ONCE = 1_000
 
@@ -17,8 +17,7 @@ def rows_of(texts: Any) -> Iterator[dict[str, Any] | str]:
     if hasattr(texts, "iter_rows"):  # polars
         yield from texts.iter_rows(named=True)
     elif hasattr(texts, "to_batches"):  # pyarrow
-        for batch in texts.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            yield from json_rows(in_microseconds(batch))
+        yield from table_rows(texts)
     elif hasattr(texts, "iloc") and hasattr(texts, "columns"):  # pandas
         for first in range(0, len(texts), _ROWS_AT_ONCE):
             for row in texts.iloc[first : first + _ROWS_AT_ONCE].to_dict("records"):

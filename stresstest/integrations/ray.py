@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stresstest.records import Record, parse_fields, parse_line
-from stresstest.records.arrow_values import in_microseconds, json_rows
+from stresstest.records.arrow_values import table_rows
 from stresstest.records.record import UnreadableError
 from stresstest.scanning.answer.verdict import detect_records
 from stresstest.scanning.job import ScanJob
@@ -61,8 +61,7 @@ class Judge:
         """The verdicts on a batch, in order."""
         import pyarrow
 
-        rows = [row for part in batch.to_batches() for row in json_rows(in_microseconds(part))]
-        read = [self._read(row) for row in rows]
+        read = [self._read(row) for row in table_rows(batch)]
         verdicts = iter(detect_records([record for found, _ in read for record in found], self._job, {}))
         judged: list[dict[str, Any]] = []
         places: list[int] = []

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, time
 from decimal import Decimal
 from typing import Any
+
+_ROWS_AT_ONCE = 1_000
+
+
+def table_rows(table: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a Table in memory."""
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        yield from json_rows(in_microseconds(batch))
 
 
 def in_microseconds(batch: Any) -> Any:

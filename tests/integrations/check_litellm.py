@@ -95,21 +95,25 @@ def chunk_of(word: str, field: str) -> Any:
     return ModelResponseStream(choices=[StreamingChoices(index=0, delta=delta)])
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "tool_calls", "text"])
-def test_all_that_the_model_writes_is_watched_in_a_stream(field: str) -> None:
-    """The stream ends at the alarm: in reasoning, in a call, and in a plain completion."""
-    chunks = [chunk_of(f"{word} ", field) for word in LOOPING.split(" ")]
+def passed_on(guardrail: DegenerationGuardrail, chunks: list[Any], asked: dict[str, Any]) -> list[Any]:
+    """What the hook for streams makes of these chunks."""
 
     async def run() -> list[Any]:
         async def response() -> AsyncIterator[Any]:
             for chunk in chunks:
                 yield chunk
 
-        guardrail = DegenerationGuardrail(stop=True, language="en")
-        hook = guardrail.async_post_call_streaming_iterator_hook(None, response(), ASKED)
+        hook = guardrail.async_post_call_streaming_iterator_hook(None, response(), asked)
         return [chunk async for chunk in hook]
 
-    passed = asyncio.run(run())
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "tool_calls", "text"])
+def test_all_that_the_model_writes_is_watched_in_a_stream(field: str) -> None:
+    """The stream ends at the alarm: in reasoning, in a call, and in a plain completion."""
+    chunks = [chunk_of(f"{word} ", field) for word in LOOPING.split(" ")]
+    passed = passed_on(DegenerationGuardrail(stop=True, language="en"), chunks, ASKED)
     assert len(HEALTHY.split()) < len(passed) < len(chunks) / 2
     assert passed[-1].choices[0].finish_reason == FINISH_REASON
 
@@ -118,18 +122,9 @@ def test_a_loop_ends_no_other_choice() -> None:
     """A plain completion of two prompts without `n`: when the first looped, the second was cut off."""
     words = [(index, word) for index, text in enumerate((LOOPING, HEALTHY)) for word in text.split()]
     chunks = [TextCompletionResponse(choices=[TextChoices(text=f"{w} ", index=i)]) for i, w in words]
-
-    async def run() -> list[Any]:
-        async def response() -> AsyncIterator[Any]:
-            for chunk in chunks:
-                yield chunk
-
-        asked = {"model": "m", "prompt": ["Tell me a story.", "Tell me another."]}
-        guardrail = DegenerationGuardrail(stop=True, language="en")
-        hook = guardrail.async_post_call_streaming_iterator_hook(None, response(), asked)
-        return [chunk.choices[0] async for chunk in hook]
-
-    passed = asyncio.run(run())
+    asked = {"model": "m", "prompt": ["Tell me a story.", "Tell me another."]}
+    guardrail = DegenerationGuardrail(stop=True, language="en")
+    passed = [chunk.choices[0] for chunk in passed_on(guardrail, chunks, asked)]
     assert FINISH_REASON in [choice.finish_reason for choice in passed if choice.index == 0]
     assert "".join(choice.text for choice in passed if choice.index == 1).split() == HEALTHY.split()
 
@@ -138,17 +133,8 @@ def test_what_shows_at_the_end_alone_is_a_line_too(caplog: pytest.LogCaptureFixt
     """A stream of one sign to the cap was healthy, and the same answer unstreamed was not."""
     end = StreamingChoices(index=0, delta=Delta(content=""), finish_reason="length")
     chunks = [*(chunk_of("!", "content") for _ in range(100)), ModelResponseStream(choices=[end])]
-
-    async def run() -> list[Any]:
-        async def response() -> AsyncIterator[Any]:
-            for chunk in chunks:
-                yield chunk
-
-        hook = DegenerationGuardrail().async_post_call_streaming_iterator_hook(None, response(), ASKED)
-        return [chunk async for chunk in hook]
-
     with caplog.at_level(logging.WARNING, "stresstest.litellm"):
-        assert asyncio.run(run()) == chunks
+        assert passed_on(DegenerationGuardrail(), chunks, ASKED) == chunks
     [line] = [record.message for record in caplog.records if record.name == "stresstest.litellm"]
     assert "flooding" in line
 

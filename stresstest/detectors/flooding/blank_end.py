@@ -58,4 +58,4 @@ class BlankEnd:
 
 def ends_in_blanks(text: str) -> bool:
     """Whether enough white space ends a text to be a failure."""
-    return text[-TAIL:].isspace() and blank_ending(text) >= TAIL
+    return len(text) >= TAIL and text[-TAIL:].isspace()
