@@ -15,7 +15,7 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from stresstest.api.streaming import StreamDetector, judge_body
 from stresstest.api.verdict import Verdict
 from stresstest.detectors.identification.names import require_language
-from stresstest.records.formats.asked import PROMPT_KEYS
+from stresstest.records.formats.asked import PROMPT_KEYS, count_prompts
 from stresstest.records.formats.bodies.calls import message_arguments
 from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.render.text import single_line
@@ -120,14 +120,12 @@ def _prompt(request: dict[str, Any]) -> Any:
 
 
 def _choices(request: dict[str, Any]) -> int:
-    """The choices that are asked for: `n` for every prompt. One prompt is a text or its token ids."""
-    n, prompt = request.get("n"), request.get("prompt")
-    prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    """The choices that are asked for: `n` for every prompt."""
     try:
-        each = int(n or 1)
+        each = int(request.get("n") or 1)
     except (TypeError, ValueError, OverflowError):  # the server will refuse it
         each = 1
-    return max(1, each) * prompts
+    return max(1, each) * count_prompts(request.get("prompt"))
 
 
 def _feed(detector: StreamDetector, choice: Any) -> bool:

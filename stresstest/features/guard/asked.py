@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from stresstest.features.guard.metrics import OTHER
-from stresstest.records.formats.asked import prompt_text, requested_text
+from stresstest.records.formats.asked import count_prompts, prompt_text, requested_text
 
 MAX_PROMPT_CHARS = 64 * 1024
 """Characters of a prompt that the detectors are given: its last ones."""
@@ -291,9 +291,8 @@ def _end(text: str) -> str:
 
 
 def _prompts(prompt: Any) -> int:
-    """The prompts of a plain completion: one is a text or its token ids."""
+    """The prompts of a plain completion, also where they were not decoded."""
     if isinstance(prompt, msgspec.Raw):
         start = bytes(prompt)[:64]
         return MANY if start.startswith(b"[") and not start[1:].lstrip()[:1].isdigit() else 1
-    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
-    return len(prompt) if several else 1
+    return count_prompts(prompt)

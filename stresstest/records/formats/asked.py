@@ -55,6 +55,12 @@ _QUESTION_KEYS = ("question", "query", "instruction", "user_input")
 """Where evaluations keep what was asked, beside what else the prompt holds."""
 
 
+def count_prompts(prompt: Any) -> int:
+    """The prompts of a request for a plain completion: one is a text or its token ids."""
+    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+    return len(prompt) if several else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Fields:
     """Where the fields of a record are looked for: by the user's mapping in the row, else in the places, the
