@@ -15,12 +15,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from stresstest.config.foreign_files import MAX_FILE, format_short, is_named_pipe
+from stresstest.config.foreign_files import format_short, read_file
 from stresstest.config.found_file import PROJECT_FILE, refuse_found_options
 from stresstest.config.suggestions import closest_names, did_you_mean
 from stresstest.config.toml_text import parse_toml
 from stresstest.errors import UsageError
-from stresstest.output_file import remember_input
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -243,24 +242,10 @@ def _read_file(config_file: Path | None, known: tuple[str, ...]) -> tuple[Path |
     return path, {key: value for key, value in data.items() if key not in SECTIONS}
 
 
-def _text(path: Path) -> str:
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a settings file.")
-    if is_named_pipe(path):
-        raise UsageError(f"The settings file {path} is a named pipe: reading would wait for its writer.")
-    remember_input(path)
-    with path.open("rb") as file:
-        found = file.read(MAX_FILE + 1)
-    if len(found) > MAX_FILE:
-        raise UsageError(f"The settings file {path} is larger than {MAX_FILE >> 20} MiB.")
-    return found.decode("utf-8-sig")  # editors on Windows begin a file with a byte-order mark
-
-
 def _toml(path: Path) -> dict[str, Any]:
+    raw = read_file(path, "The settings file")
     try:
-        return parse_toml(_text(path))
-    except OSError as error:
-        raise UsageError(f"The settings file {path} cannot be read: {error.strerror}.") from None
+        return parse_toml(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, which is no TOML error
         raise UsageError(f"The settings file {path} is not valid TOML: {error}.") from None
 
