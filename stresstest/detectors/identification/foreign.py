@@ -265,6 +265,8 @@ def _detect_kana(found: dict[str, int], wanted: str) -> LanguageVerdict | None:
     if wanted not in ("zh", "ja", "ko"):
         return None
     total = sum(found.values())
+    if not total:
+        return None
     han, kana = found.get("HAN", 0) / total, found.get("KANA", 0) / total
     if wanted == "zh" and kana > _KANA_IN_CHINESE:
         return LanguageVerdict(True, "ja", kana, script=True)

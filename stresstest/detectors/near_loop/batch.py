@@ -82,7 +82,11 @@ class BatchNearLoopDetector(NearLoopDetector):
         order = self._codes.astype(np.int64)
         figures = np.flatnonzero(figure.take(order)).tolist()
         values = {n: marks[written[n]].value for n in figures}
-        labels = {word: number for word in marks if (number := row_number(word)) is not None}
+        labels = {
+            word: number
+            for word, mark in marks.items()
+            if not mark.figure and (number := row_number(word)) is not None
+        }
         labelled = [(n, labels[word]) for n, word in enumerate(written) if word in labels] if labels else []
         self._numbers = sorted([*values.items(), *labelled], reverse=True)
         self._history.fill(seq, (each.text for each in of_code.values()), words.at, values)

@@ -53,6 +53,15 @@ def test_the_wanted_language_is_silent(wanted: str) -> None:
     assert detector.open_from is None
 
 
+@pytest.mark.parametrize("between", ["・", "。・゜・。", "゛"])
+def test_lines_of_marks_that_only_japanese_writes_break_nothing(between: str) -> None:
+    """A bullet or an ornament alone on its line has no letters to weigh: beside an English line it ended
+    the reading of a Japanese answer."""
+    text = "\n".join(f"{line}\n{between}" for line in PROSE["en"])
+    for verdict in (detect_text(text, DetectorSpec("ja"), "stop"), detect_recorded(text, DetectorSpec("ja"))):
+        assert verdict.symptom is SymptomKind.LANGUAGE_DRIFT
+
+
 HEALTHY_IT = [
     "Per avviare il cluster Kubernetes il team di DevOps usa una pipeline di continuous integration con"
     " Docker e GitLab, mentre il load balancer distribuisce le richieste HTTP ai server di backend.",

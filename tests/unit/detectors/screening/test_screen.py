@@ -160,6 +160,33 @@ def test_recorded_verdicts_are_the_panels(texts: list[str], reason: str | None) 
             assert each.score == pytest.approx(verdict.score, abs=0.01)
 
 
+_SIGNS = st.characters(exclude_categories=("Cs", "Co", "Cn")) | st.sampled_from("abc012 .,-_|*½②Ⅳ")
+
+
+@given(
+    st.lists(st.text(_SIGNS, min_size=1, max_size=5), min_size=3, max_size=15),
+    st.integers(1, 30),
+    st.sampled_from([" ", "", "\n", " | ", ". "]),
+    st.sampled_from(["stop", "length", None]),
+    st.sampled_from(["en", "it", "ja", "zh", "ko", "ru", "ar", "th"]),
+)
+@example(["In", "chapter", "Ⅳ1", "the", "boat", "left", "the", "old", "harbour."], 12, " ", None, "en")
+@settings(max_examples=60, deadline=None)
+def test_rows_of_any_signs_are_judged_alike_by_both_paths(
+    words: list[str], rows: int, between: str, reason: str | None, language: str
+) -> None:
+    """Every sign of Unicode may stand in a model's answer, as part of a word, a label or a figure: a "Ⅳ1"
+    ended a scan."""
+    spec = DetectorSpec(language)
+    text = "\n".join(between.join([*words, str(row)]) for row in range(rows))
+    found, verdict = detect_recorded(text, spec, reason), detect_text(text, spec, reason)
+    assert (found.degenerate, found.onset, found.symptom) == (
+        verdict.degenerate,
+        verdict.onset,
+        verdict.symptom,
+    )
+
+
 @given(
     st.lists(_TEXTS | st.sampled_from(["", " ", "🙂 ok", "𝐀𝐁", "l'été", "x" * 90]), min_size=1, max_size=6),
     st.sampled_from(["en", "it", None]),
