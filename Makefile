@@ -62,8 +62,9 @@ ray:  ## scan on a Ray cluster of three nodes on this machine, in an environment
 integrations:  ## each integration with the real package, in an environment of its own (NAMES="litellm frames")
 	PYTHON=$(PYTHON) bash tests/integrations/run.sh $(NAMES)
 
-fuzz: $(STAMP)  ## the stream parser against a million mutated byte streams (COUNT=10000)
+fuzz: $(STAMP)  ## a million mutated byte streams to the parser, ten thousand odd answers to the detectors (COUNT=10000)
 	$(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000)
+	$(BIN)/python -m tests.fuzz.answers --count $(or $(COUNT),10000)
 
 faults: $(STAMP)  ## write docs/faults.md anew: every fault on the wire, and what a run says of it
 	$(BIN)/python -m tests.faults.page

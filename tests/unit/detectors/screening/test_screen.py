@@ -34,6 +34,7 @@ from stresstest.detectors.text.windows import (
     unmarked_gaps,
 )
 from stresstest.model import SymptomKind, Token
+from tests.fuzz.answers import fuzz
 from tests.support.foreign_texts import GERMAN, ITALIAN, RUSSIAN
 from tests.support.screened import healthy_verdict
 from tests.support.stories import BODY, LOOP, story
@@ -185,6 +186,14 @@ def test_rows_of_any_signs_are_judged_alike_by_both_paths(
         verdict.onset,
         verdict.symptom,
     )
+
+
+@pytest.mark.slow
+def test_a_hundred_answers_of_the_long_fuzzer() -> None:
+    """A small share of `make fuzz`, so that it is known to run: several symptoms come up."""
+    found = fuzz(100, seed=7)
+    assert sum(found.values()) == 100
+    assert {"healthy", "loop", "language_drift"} <= found.keys()
 
 
 @given(
