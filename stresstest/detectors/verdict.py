@@ -92,8 +92,9 @@ def score_of(symptoms: Iterable[Symptom]) -> float:
 
 
 def is_long_loop(loop: Symptom) -> bool:
-    """Whether an exact loop went on for so long that it is one by itself."""
-    copies, repeated = float(loop.detail["exponent"]), int(loop.detail["repeated"])
+    """Whether an exact loop went on for so long that it is one by itself. Not known of equal records, whose
+    copies are not counted in tokens."""
+    copies, repeated = float(loop.detail.get("exponent", 0)), int(loop.detail.get("repeated", 0))
     return copies >= LASTING_COPIES and repeated >= LASTING_TOKENS
 
 

@@ -2,12 +2,14 @@
 
 Rows that repeat with changes, so that every detector reads on, of words from all of Unicode beside those that
 detectors look for: figures, labels, marks of lists, code, chat templates, foreign sentences. Both paths, the
-screened one of `scan` and the suite of `run`, must end and agree.
+screened one of `scan` and the suite of `run`, must end and agree; so must the suite on the same rows as
+records, tables and functions that were asked for, in tokens of any length.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
@@ -20,7 +22,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import detect_recorded
 from stresstest.detectors.suite import detect_answerless, detect_tokens
 from stresstest.detectors.text.thinking import recorded_tokens
-from stresstest.model import GenerationVerdict
+from stresstest.model import GenerationVerdict, Token
 
 LANGUAGES = ("en", "it", "de", "el", "ru", "he", "ar", "hi", "th", "zh", "ja", "ko", None)
 _PLANES = 0x30000
@@ -81,17 +83,44 @@ def judge(rng: random.Random) -> tuple[GenerationVerdict, GenerationVerdict]:
     return detect_recorded(text, spec, reason), measured
 
 
+def measure(rng: random.Random) -> GenerationVerdict:
+    """What `run` says of an answer to a task with units."""
+    rows, unit = answer(rng).split("\n"), rng.choice(["numbered", "json_record", "row", "function"])
+    if unit == "json_record":
+        text = "[" + ",\n".join(json.dumps({"id": n, "row": row}) for n, row in enumerate(rows))
+    elif unit == "row":
+        text = "\n".join(f"| {' | '.join(row.split())} |" for row in rows)
+    elif unit == "function":
+        text = "\n".join(f"def f{n}(x):\n    return {row}\n" for n, row in enumerate(rows))
+    else:
+        text = "\n".join(f"{n}. {row}" for n, row in enumerate(rows))
+    if rng.random() < 0.3:  # a slip of the model, anywhere
+        at = rng.randrange(len(text))
+        text = text[:at] + text[at + rng.randint(1, 9) :]
+    pattern = r"^(\d+)\." if unit == "numbered" else None
+    spec = DetectorSpec(rng.choice(LANGUAGES), pattern, rng.choice([None, 3, 30]), unit=unit)
+    tokens = []
+    while text:
+        size, entropy = rng.randrange(7), rng.choice([None, 0.0, rng.expovariate(1.0), 8.0])
+        tokens.append(Token(text[:size], entropy=entropy, logprob=None if entropy is None else -entropy))
+        text = text[size:]
+    reason = rng.choice(["stop", "length", "repetition", None])
+    return detect_answerless(tokens, detect_tokens(tokens, spec, reason), spec, reason)
+
+
 def fuzz(count: int, seed: int) -> Counter[str]:
-    """Judge `count` answers; their symptoms, counted. Raises what the first bad one raises."""
+    """Judge `count` answers without units, and as many with; their symptoms, counted. Raises what the first bad
+    one raises."""
     found: Counter[str] = Counter()
     for number in range(count):
         try:
             scanned, measured = judge(random.Random(f"{seed}/{number}"))
             assert (scanned.symptom, scanned.onset) == (measured.symptom, measured.onset)
+            structured = measure(random.Random(f"{seed}/{number}"))
         except BaseException:
             sys.stderr.write(f"answer {number} of seed {seed}\n")
             raise
-        found[str(measured.symptom or "healthy")] += 1
+        found.update(str(verdict.symptom or "healthy") for verdict in (measured, structured))
     return found
 
 
@@ -105,9 +134,8 @@ def main() -> None:
     began = time.monotonic()
     found = fuzz(args.count, args.seed)
     told = ", ".join(f"{symptom} {n:,}" for symptom, n in found.most_common())
-    print(
-        f"{args.count:,} answers in {time.monotonic() - began:.0f} s, seed {args.seed}: no crash, both agree"
-    )
+    seconds = time.monotonic() - began
+    print(f"{2 * args.count:,} answers in {seconds:.0f} s, seed {args.seed}: no crash, both paths agree")
     print(told)
 
 

@@ -93,9 +93,9 @@ _EXCLUDED = re.compile(
     re.DOTALL,
 )
 _MARKED = re.compile(r"[`$\\@#<_={}]|/\w|\w[.:(\[&|]\w|[A-Za-z0-9+=-]{24}")
-_MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
+MOJIBAKE = re.compile("\ufffd+|Ã[\u0080-\u00bf]|â€[\u0080-\u2122]?|Ð[\u0080-\u00bf]|[\u0080-\u009f]")
 
-_UNUSED = re.compile(
+UNUSED = re.compile(
     r"<\|?(?:reserved_special_token|unused|extra_id|special|dummy|placeholder)_?\d{1,4}\|?>"
     r"|\[(?:PAD|unused|control)_?\d{1,6}\]|<0x[0-9A-F]{2}>",
     re.IGNORECASE,
@@ -103,9 +103,6 @@ _UNUSED = re.compile(
 """Tokens that a vocabulary holds in reserve, and bytes of characters that were not put together, as text."""
 _UNUSED_WEIGHT = 0.3
 _QUOTES = ('"', "'", "`")
-UNUSED_MARKS = ("<|", "<0x", "<unused", "<extra_id", "<special", "<SPECIAL", "[PAD", "[unused", "[control")
-"""One of them begins each."""
-
 MIN_INVENTED_GRAMMAR = 0.15
 """Least share of function words around invented ones; without any it is a list, or `grammar` tells."""
 
@@ -322,10 +319,10 @@ class GibberishDetector:
             self._confirm_suspicion(name, to, _UnitPosition(start, text, unit))
 
     def _count_broken(self, start: int, text: str, *, in_code: bool) -> None:
-        broken = [] if text.isascii() else [(match.start(), 1.0) for match in _MOJIBAKE.finditer(text)]
+        broken = [] if text.isascii() else [(match.start(), 1.0) for match in MOJIBAKE.finditer(text)]
         broken += [
             (match.start(), _UNUSED_WEIGHT)
-            for match in _UNUSED.finditer(text)
+            for match in UNUSED.finditer(text)
             if not (in_code and text[: match.start()].endswith(_QUOTES))
         ]
         if not broken:

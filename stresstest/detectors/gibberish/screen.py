@@ -22,7 +22,7 @@ from stresstest.detectors.gibberish.novelty import (
     NOVELTY_LIMIT,
     SIGN,
 )
-from stresstest.detectors.gibberish.online import CUSUM_LIMITS, REPEAT_WINDOW, UNUSED_MARKS
+from stresstest.detectors.gibberish.online import CUSUM_LIMITS, MOJIBAKE, REPEAT_WINDOW, UNUSED
 from stresstest.detectors.gibberish.word_evidence import NOTHING, word_scorer
 from stresstest.detectors.identification.names import can_detect_drift
 from stresstest.detectors.languages.catalog import Catalog, catalog, normalize_language
@@ -40,8 +40,8 @@ BEYOND, SENTENCE_BEYOND = 6, 16
 """Letters of other scripts: fewer are names and formulas; so many may be a sentence."""
 MIN_FOREIGN_SCRIPT_SHARE = 0.4
 """Letters of other scripts a token, from which on the whole suite is run at once."""
-_BROKEN = ("\ufffd", "Ã", "â€")
-"""Marks of a text that was decoded wrongly."""
+_BROKEN = ("\ufffd", "Ã", "â€", "Ð")
+"""Marks of a text that was decoded wrongly. Control characters from 0x80 on are the others."""
 SUSPICION_SHARE = 0.8
 """Share of a detector's bound from which on the detector is run."""
 _FIGURE = -1 * EVIDENCE_SCALE
@@ -87,18 +87,29 @@ def weigh_words(batch: ScreenBatch) -> WordsOfBatch | None:
         return None
     letters, grammar, forms, flags = word_evidence_table(language)(seen)
     own = (flags & OWN) != 0
-    broken = [
-        any(mark in text for mark in UNUSED_MARKS)
-        or (not text.isascii() and any(mark in text for mark in _BROKEN))
-        for text in seen.texts
-    ]
+    broken = np.fromiter(map(_is_broken, seen.texts, _has_control(seen).tolist()), np.bool_)
     whole = (
         seen.may_have_astral
         | (_count_per_text(own, seen.word_fences) < MAX_OWN_WORDS)
         | (seen.non_latin_letters >= SENTENCE_BEYOND)
     )
     plain = seen.non_latin_letters >= MIN_FOREIGN_SCRIPT_SHARE * seen.counts
-    return WordsOfBatch(letters, grammar, forms, flags, own, whole | np.array(broken, np.bool_), plain)
+    return WordsOfBatch(letters, grammar, forms, flags, own, whole | broken, plain)
+
+
+def _is_broken(text: str, has_control: bool) -> bool:
+    """Whether the detector finds a broken character, or a token of no text. has_control: one from 0x80 on."""
+    if ("<" in text or "[" in text) and UNUSED.search(text):
+        return True
+    if text.isascii() or not (has_control or any(mark in text for mark in _BROKEN)):
+        return False
+    return MOJIBAKE.search(text) is not None
+
+
+def _has_control(seen: TextFeatures) -> Flags:
+    """Which texts hold a control character from 0x80 on."""
+    controls = np.flatnonzero(seen.codes - np.uint16(0x80) < 0x20)  # smaller codes wrap round
+    return np.diff(np.searchsorted(controls, [*seen.text_starts.tolist(), len(seen.codes)])) > 0
 
 
 def suspect_gibberish(batch: ScreenBatch) -> list[Suspicion | None]:

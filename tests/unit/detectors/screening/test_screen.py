@@ -191,8 +191,8 @@ def test_rows_of_any_signs_are_judged_alike_by_both_paths(
 @pytest.mark.slow
 def test_a_hundred_answers_of_the_long_fuzzer() -> None:
     """A small share of `make fuzz`, so that it is known to run: several symptoms come up."""
-    found = fuzz(100, seed=7)
-    assert sum(found.values()) == 100
+    found = fuzz(60, seed=7)
+    assert sum(found.values()) == 120
     assert {"healthy", "loop", "language_drift"} <= found.keys()
 
 

@@ -11,6 +11,7 @@ from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.structure.records import unit_reader
 from stresstest.detectors.suite import detect_text
 from stresstest.detectors.text.tokens import split_pieces
+from stresstest.model import SymptomKind
 
 NAMES = ("Ada", "Bo", "Cem", "Dana", "Eli", "Fay", "Gus", "Hal", "Ines", "Jo", "Kim", "Lev")
 CITIES = ("Rome", "Oslo", "Lima", "Bern", "Cork", "Graz", "Lyon", "Kyiv", "Pisa", "Turin", "York", "Zug")
@@ -145,6 +146,17 @@ def test_code_that_repeats_itself_to_the_cap_is_a_symptom(name: str) -> None:
     assert symptom == "loop"
     assert onset is not None
     assert onset >= len(MODULE)
+
+
+@pytest.mark.parametrize(("unit", "row"), [("json_record", '{"v": 1},'), ("row", "| 1 | a |")])
+def test_a_short_unit_that_repeats_from_the_beginning_is_a_loop(unit: str, row: str) -> None:
+    """The same record of a few tokens again and again is a loop by its records before it is one by its
+    tokens: judging it ended the run."""
+    for count in (12, 40, 400):
+        verdict = detect_text("[" + f"{row}\n" * count, DetectorSpec("en", unit=unit, units=60), "length")
+        assert verdict.symptom is SymptomKind.LOOP
+        assert verdict.onset is not None
+        assert verdict.onset <= 30
 
 
 def test_the_same_row_of_few_words_begins_where_it_repeats() -> None:
