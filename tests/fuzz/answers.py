@@ -109,8 +109,8 @@ def measure(rng: random.Random) -> GenerationVerdict:
 
 
 def fuzz(count: int, seed: int) -> Counter[str]:
-    """Judge `count` answers without units, and as many with; their symptoms, counted. Raises what the first bad
-    one raises."""
+    """Judge `count` answers without units, and as many with; their symptoms, counted. Raises what the first
+    bad one raises."""
     found: Counter[str] = Counter()
     for number in range(count):
         try:
