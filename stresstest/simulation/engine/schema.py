@@ -28,6 +28,8 @@ _FORMATS = {
 _DEEP = 6
 _TOO_DEEP = 40
 _ENDLESS = "the schema refers to itself without an end"
+_MOST_PARTS = 20_000
+"""Values and words of one text: no model writes more, and a schema of a few bytes may ask for a billion."""
 _ANY: Mapping[str, Any] = {
     "type": "object",
     "properties": {"title": {"type": "string"}, "count": {"type": "integer"}},
@@ -47,7 +49,12 @@ def json_text(schema: Mapping[str, Any] | bool | None, seed: int) -> str:
     found = _ANY if schema is None or schema is True else schema
     if not isinstance(found, Mapping):
         raise SchemaError("no JSON matches this schema")
-    value = _SchemaSampler(found, Random(seed)).value(found, 0)
+    try:
+        value = _SchemaSampler(found, Random(seed)).value(found, 0)
+    except SchemaError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise SchemaError("it is not a valid JSON schema") from None
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
@@ -55,9 +62,17 @@ class _SchemaSampler:
     def __init__(self, root: Mapping[str, Any], random: Random) -> None:
         self._root = root
         self._random = random
+        self._parts = 0
+
+    def _count(self, parts: int = 1) -> None:
+        """Raise SchemaError for more than anybody writes."""
+        self._parts += parts
+        if self._parts > _MOST_PARTS:
+            raise SchemaError(f"it asks for more than {_MOST_PARTS:,} values or words")
 
     def value(self, schema: Any, depth: int) -> Any:
         """Any JSON value that matches."""
+        self._count()
         if depth > _TOO_DEEP:
             raise SchemaError(_ENDLESS)
         if schema is True or schema == {}:
@@ -144,6 +159,7 @@ class _SchemaSampler:
         extra = schema.get("additionalProperties", True)
         missing = [name for name in required if name not in found]
         fewest = int(schema.get("minProperties", 0))
+        self._count(max(fewest, 0))
         missing += [f"key{i}" for i in range(1, fewest - len(found) - len(missing) + 1)]
         for name in missing:
             found[name] = self.value(extra, depth + 1)
@@ -197,6 +213,7 @@ class _SchemaSampler:
         return text if high is None else text[: int(high)]
 
     def _word(self) -> str:
+        self._count()
         return self._random.choice(_WORDS)
 
 

@@ -250,6 +250,8 @@ def _response_format(body: CompletionBody) -> tuple[bool, Any]:
 
 
 MAX_LOGPROBS = 20
+MOST_CHOICES = 128
+"""vLLM stops at `VLLM_MAX_N_SEQUENCES`, 16,384, which is more than one process simulates at once."""
 
 
 def check_ranges(body: CompletionBody, context: int) -> None:
@@ -329,6 +331,8 @@ def _check_sampling(body: CompletionBody) -> None:
     n = 1 if body.n is None else body.n
     if n < 1:
         raise out_of_range(f"n must be at least 1, got {n}.")
+    if n > MOST_CHOICES:
+        raise out_of_range(f"n must be at most {MOST_CHOICES} for this simulator, got {n}.")
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(body, name)
         if value is not None and not -2.0 <= value <= 2.0:

@@ -57,7 +57,7 @@ def decode_json_body(raw: bytes, content_type: str) -> dict[str, Any]:
         found = json.loads(raw)
     except json.JSONDecodeError as error:
         raise malformed("json_invalid", f"body.{error.pos}", "JSON decode error", {}) from None
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not UTF-8, or a number of 5,000 digits
         raise malformed("json_invalid", "body.0", "JSON decode error", {}) from None
     if not isinstance(found, dict):
         said = "Input should be a valid dictionary or object to extract fields from"

@@ -66,7 +66,13 @@ async def serve_scenario(
             created=int(time.time()),
         )
     )
-    serving = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    serving = web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=0.1,
+        auto_decompress=False,  # as vLLM's server reads bodies
+    )
     await serving.setup()
     stepping: asyncio.Task[None] | None = None
     try:

@@ -205,6 +205,31 @@ async def test_a_simulated_500_has_vllms_error_body() -> None:
     assert (error["type"], error["code"], error["param"]) == ("InternalServerError", 500, None)
 
 
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (json.dumps({**ASK, "n": 10**12}), {}),
+        (json.dumps(ASK)[:-1] + f', "top_k": {"9" * 5000}}}', {}),
+        ("\x1f\x8b\x08 no gzip", {"Content-Encoding": "gzip"}),
+    ],
+    ids=["a trillion choices", "a number of 5,000 digits", "not gzip"],
+)
+async def test_a_hostile_body_is_refused_and_the_next_one_answered(
+    body: str, headers: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each of a few bytes: one took all memory and outlived two Ctrl-C, the others printed a traceback."""
+    headers = {"Content-Type": "application/json", **headers}
+    async with client(HEALTHY) as (session, _):
+        async with session.post("chat/completions", data=body.encode(), headers=headers) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["error"]["code"] == 400
+        async with session.post(
+            "chat/completions", json={**ASK, "stream": False, "stream_options": None}
+        ) as answer:
+            assert answer.status == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
 async def test_a_client_that_leaves_takes_its_sequence_along() -> None:
     """An aborted request frees its place in the batch and counts as aborted, as in vLLM."""
     long = {**ASK, "max_tokens": 16_000, "ignore_eos": True}
@@ -301,10 +326,20 @@ def test_json_by_schema_matches_it(seed: int) -> None:
         {"$ref": "https://example.org/x"},
         {"$ref": "#"},
         {"minimum": 2, "maximum": 1},
+        {"minLength": 10**12},
+        {"type": "object", "minProperties": 10**12},
+        {"type": "array", "minItems": 10**6, "items": {"type": "array", "minItems": 10**6}},
+        {
+            "type": "array",
+            "minItems": 60,
+            "items": {"type": "array", "minItems": 60, "items": {"minLength": 99}},
+        },
+        {"minLength": "long"},
+        {"type": "object", "properties": [1]},
     ],
 )
 def test_a_schema_that_is_not_simulated_is_refused(schema: dict[str, Any]) -> None:
-    """Better no answer than one that does not match."""
+    """Better no answer than one that does not match, or none within a minute."""
     with pytest.raises(SchemaError):
         json_text(schema, 1)
 
