@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from stresstest.config.credentials.echoes import LEAST, hide_echoes, hide_in_tokens
+from stresstest.config.credentials.paths import refuse_key_in_path
 from stresstest.config.credentials.texts import hide_credentials
 from stresstest.config.secrets import remember, spellings
 from stresstest.errors import UsageError
@@ -52,7 +53,8 @@ class EndpointAddress:
 
     @classmethod
     def parse(cls, base_url: str, api_key: str | None) -> EndpointAddress:
-        """Parse the user's URL. Raises UsageError for an invalid URL, or a key that no header can hold."""
+        """Parse the user's URL. Raises UsageError for an invalid URL, a key in its path, or one that no
+        header can hold."""
         try:
             parts = urlsplit(base_url.strip())
             host, port = parts.hostname, parts.port
@@ -70,6 +72,7 @@ class EndpointAddress:
                 f"The base URL's host {host!r} is not a host name.",
                 hint="A text editor may have replaced a hyphen in it by a dash, or put quotes around it.",
             )
+        refuse_key_in_path(base_url, "The base URL")
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise UsageError("The API key holds characters that cannot be sent in a header.")
         shown_host = f"[{host}]" if ":" in host else host

@@ -35,8 +35,9 @@ _SERVER_ADDRESS = re.compile("(?i)^(server|connector|mcp|webhook)[-_]?(url|uri|e
 _ADDRESS_FIELD = re.compile("(?i)(url|uri|endpoint)$")
 _SERVERS = re.compile("(?i)mcp|server|^tools$|connector|webhook|plugin")
 """Fields below which an address is a tools' server's: ``tools``, ``mcpServers``."""
-_KEY_IN_PATH = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w.~-]{16,}")
-"""A part of a path that is a key, as in Zapier's and Firecrawl's addresses."""
+_PARTS = re.compile(r"[/?#&=]")
+_KEY_PART = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[\w.~%+:-]{16,}")
+"""A part of a path or query that is a key, as in Zapier's, Firecrawl's and Exa's addresses."""
 _ADDRESS = re.compile(r"(?is)^([a-z][a-z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@\\]*).*")
 
 _Path = tuple[str | int, ...]
@@ -132,7 +133,7 @@ def _items(node: Any) -> Iterable[tuple[Any, Any]]:
 def _keyed_addresses(fields: Any) -> Iterator[tuple[_Path, str]]:
     """(path, address) of each server of tools that has a key in its address."""
     for path, address in _server_addresses(fields, ()):
-        if any(map(_KEY_IN_PATH.fullmatch, address.partition("://")[2].split("/")[1:])):
+        if any(map(_KEY_PART.fullmatch, _PARTS.split(address.partition("://")[2])[1:])):
             yield path, address
 
 

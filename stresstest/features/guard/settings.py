@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from stresstest.config.credentials.paths import refuse_key_in_path
 from stresstest.config.secrets import remember
 from stresstest.detectors.registry import entries
 from stresstest.errors import UsageError
@@ -112,6 +113,7 @@ def checked_upstream(url: str) -> str:
         raise UsageError(
             "--upstream must be an address such as http://vllm:8000, without user, query or fragment."
         )
+    refuse_key_in_path(url, "--upstream")
     return url.rstrip("/").removesuffix(API_FOLDER)
 
 

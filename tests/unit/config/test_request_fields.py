@@ -77,6 +77,9 @@ def test_what_cannot_be_sent_is_refused_by_name(text: str, words: str) -> None:
         {"tools": [{"type": "url", "url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12/mcp"}]},
         {"tools": [{"transport": {"serverUrl": "https://mcp.zapier.com/s/geheim12geheim12/mcp"}}]},
         {"mcpServers": {"zapier": {"url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12/mcp"}}},
+        {"tools": [{"server_url": "https://mcp.zapier.com/api/mcp/s/geheim12geheim12+abc==/mcp"}]},
+        {"tools": [{"server_url": "https://mcp.exa.ai/mcp?exaApiKey=geheim12-0000-4000-8000"}]},
+        {"tools": [{"server_url": "https://mcp.example/mcp?profile=geheim12geheim12"}]},
         *({name: "geheim12geheim12"} for name in SECRET_NAMES),
     ],
 )

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stresstest.config.secrets import remembered
 from stresstest.endpoint.address import EndpointAddress
 from stresstest.endpoint.client import Endpoint
 from stresstest.errors import UsageError
+from stresstest.features.guard.settings import checked_upstream
 from stresstest.model import ArrivedTokens, Decoding, GenerationRequest, Message, Token
 from tests.support.fake_vllm import Events, chunk, fake_vllm, sse
 
@@ -19,6 +21,32 @@ def test_an_address_without_an_end_is_a_sentence() -> None:
     """The client's own error on it was called a bug of ours."""
     with pytest.raises(UsageError, match="The base URL has 70,0"):
         EndpointAddress.parse(f"http://{'a' * 70_000}/v1", None)
+
+
+@pytest.mark.parametrize("path", ["/v1/{}", "/{}/v1", "/v1/{}/", "/v1/%73k{}"])
+def test_a_key_in_the_path_is_refused_and_not_quoted(path: str) -> None:
+    """Helicone takes its key there, and the address is stored, shown in reports and written to CI's files."""
+    key = "sk-helicone-abcdef1-abcdef1-abcdef1"
+    address = f"https://oai.helicone.ai{path.format(key.removeprefix('sk') if '%' in path else key)}"
+    for parse in (lambda url: EndpointAddress.parse(url, None), checked_upstream):
+        with pytest.raises(UsageError, match="holds a key in its path") as refused:
+            parse(address)
+        assert "abcdef1" not in f"{refused.value} {refused.value.hint}"
+    assert any("abcdef1" in secret for secret in remembered())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/openai/deployments/gpt-4o-mini-2024-07-18",
+        "/v1/0123456789abcdef0123456789abcdef/gateway/openai",
+        "/v2/x4kd82ndkw0p2/openai/v1",
+        "/sk-test/v1",
+    ],
+)
+def test_names_and_numbers_in_a_path_are_no_keys(path: str) -> None:
+    """Deployments of Azure, accounts of Cloudflare and endpoints of RunPod stand in addresses, too."""
+    assert EndpointAddress.parse(f"https://gateway.example{path}", None).base_url.endswith(path)
 
 
 @pytest.mark.parametrize("host", ["gpu–7:8000", "gpu\u20117", "“gpu”", "büro..lan", "bob:geheim12@gpu–7"])
