@@ -56,19 +56,28 @@ _CLIENTS = (
     "aiohttp|anthropic|azure|botocore|cohere|fireworks|google|groq|grpc|httpcore|httpx|huggingface_hub|litellm"
     "|mistralai|ollama|openai|requests|together|urllib3|vertexai"
 )
+_LEAD = (
+    r"(?:[^\n]{0,80}?\b(?:[Ee]rrors?|ERRORS?|[Ee]xception|EXCEPTION|[Ff]ail(?:ed|ure)|FAIL(?:ED|URE)|[Uu]nable"
+    r"|[Cc]ould not|[Cc]annot)\b[^\n]{0,60}?(?:[:\]\u2014,-]|\(error_code: \d+,)\s+)?"
+)
+"""What an application writes before it: "Error in generating model output:" (smolagents)."""
 _CLIENT_ERROR = re.compile(
-    rf"\s*(?:(?:{_CLIENTS})\.(?:\w+\.)*_?[A-Z]\w*(?:: |(?:Error|Exception|Timeout)\()"
+    rf"\s*{_LEAD}(?:(?:{_CLIENTS})\.(?:\w+\.)*_?[A-Z]\w*(?:: |(?:Error|Exception|Timeout)\()"
     r"|Traceback \(most recent call last\):\s+File \"|Error code: [45]\d\d - [{\[]"
-    r"|[45]\d\d (?:Server|Client) Error: "
+    r"|[45]\d\d (?:Server|Client) Error: |[45]\d\d \{\""
     r"|(?:Server|Client) error '[45]\d\d |\[[45]\d\d\] [A-Z]"
     r"|[45]\d\d, message='|[45]\d\d [A-Z]+_[A-Z]+\b|504 Deadline Exceeded|API error occurred: Status [45]\d\d"
     r"|HTTPS?ConnectionPool\(|headers: \{.{0,2000}?\bstatus_code: [45]\d\d|I/O error on [A-Z]+ request for "
-    r"|Connection error\.\s*\Z|upstream request timeout|context deadline exceeded"
+    r"|Connection error\.\s*\Z|Request timed out\.\s*\Z|upstream request timeout|context deadline exceeded"
+    r"|(?:read|write|dial) (?:tcp|unix) \S|(?:Get|Post|Put) \"https?://"
+    r"|(?:[A-Z][\w' -]{2,60}: )?line \d+ column \d+ \(char \d+\)"
+    r"|CUDA out of memory\. Tried to allocate|CUDA error: |Error during inference: "
+    r"|\*\*NETWORK ERROR DUE TO HIGH TRAFFIC\. PLEASE REGENERATE"
     r"|Error: timeout of \d+ ?ms exceeded)"
 )
 """How Python prints an exception that a client has raised, with its traceback or without; how the clients of
 OpenAI, Hugging Face, Cohere, Mistral, NVIDIA and Google say it, and requests, httpx, aiohttp, axios, Go,
-Spring and Envoy, with the address and an id behind it."""
+Spring, Envoy, Python's JSON and PyTorch, with the address and an id behind it; BFCL and FastChat."""
 _LONGEST_BODY = 20_000
 _ERROR_PAGE = re.compile(
     r"\s*<(?:!doctype html|html)\b.{0,2000}?<title>[^<]{0,120}?(?:\b5\d\d\b|error: the request)",

@@ -119,6 +119,18 @@ def test_an_answer_is_an_answer(text: str) -> None:
         '{"error": "Request failed during generation: Server error: 7c0f", "error_type": "generation"}',
         "<!DOCTYPE html>\n<head>\n<title>llm.example.com | 524: A timeout occurred</title>\n</head>",
         "<html>\r\n<head><title>504 Gateway Time-out</title></head>\r\n<body>nginx</body></html>",
+        "Error during inference: Error code: 500 - {'error': {'message': 'x', 'request_id': 'req_1'}}",
+        "Error during inference: Unterminated string starting at: line 1 column 33 (char 32)",
+        "Error in generating model output:\nlitellm.Timeout: APITimeoutError - Request timed out.",
+        'API Error: 500 {"type":"error","error":{"type":"api_error"},"request_id":"req_011"}',
+        "[ERROR] Error code: 504 - {'error': 'upstream'}",
+        "Failed to call the model: HTTPConnectionPool(host='vllm', port=8000): Read timed out.",
+        'Post "http://vllm:8000/v1/completions": read tcp 10.0.0.1:51234->10.0.0.2:8000: i/o timeout',
+        "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which "
+        "3.25 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the "
+        "allocated memory 77.91 GiB is allocated by PyTorch, and 512.31 MiB is reserved by PyTorch but "
+        "unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF.",
+        "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**\n\n(error_code: 50002)",
     ],
 )
 def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
@@ -148,6 +160,8 @@ def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
         '{"error": ',
         "<!DOCTYPE html><html><head><title>404 – Page not found</title></head></html>",
         TEXT,
+        "The error means that the request failed: Error code 500 is raised by the server, which logs it.",
+        "Error handling: read the body first. 500 is what a gateway sends when its upstream is gone.",
     ],
 )
 def test_an_answer_about_errors_is_an_answer(text: str) -> None:
