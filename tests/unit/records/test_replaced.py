@@ -130,7 +130,7 @@ def test_an_answer_is_an_answer(text: str) -> None:
         "3.25 MiB is free. Including non-PyTorch memory, this process has 79.14 GiB memory in use. Of the "
         "allocated memory 77.91 GiB is allocated by PyTorch, and 512.31 MiB is reserved by PyTorch but "
         "unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF.",
-        "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**\n\n(error_code: 50002)",
+        "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**\n\n(error_code: 5)",
     ],
 )
 def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
