@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from typing import Annotated
 
@@ -107,6 +108,7 @@ def main() -> None:
     Incomplete output on stdout (a full disk) is reported, with exit code 2 if the command itself succeeded.
     """
     sys.excepthook = report_crash
+    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)  # where vLLM's processes meet: no metrics of others
     claim_process()
     hide_secrets()
     guard_streams()
@@ -130,11 +132,21 @@ def _run() -> int | str | None:
         show_error(error)
         return error.exit_code
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+        fault = _fault_of_the_environment(error)
+        if fault is None:
             raise
-        show_error(UsageError(f"A file's name is too long: {str(error.filename)[:80]}…"))
+        show_error(UsageError(fault))
         return ExitCode.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         return ExitCode.INTERRUPTED
     return ExitCode.DONE
+
+
+def _fault_of_the_environment(error: OSError) -> str | None:
+    """The sentence for what is no bug and could be raised anywhere; None for other errors."""
+    if error.errno == errno.ENAMETOOLONG:
+        return f"A file's name is too long: {str(error.filename)[:80]}…"
+    if error.filename and error.filename == os.environ.get("SSLKEYLOGFILE"):  # Python's ssl opens it
+        return f"The file that SSLKEYLOGFILE names cannot be opened: {error.filename}: {error.strerror}."
+    return None

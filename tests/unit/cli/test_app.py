@@ -13,7 +13,7 @@ import pytest
 from docs.generate_cli_reference import COMMANDS, TARGET, help_of, reference
 from stresstest.__main__ import main
 from stresstest.errors import ExitCode
-from tests.support.commands import called, forked, stresstest
+from tests.support.commands import called, clean_environment, forked, stresstest
 
 HEAVY = (
     "openai",
@@ -172,6 +172,29 @@ def test_bad_input_is_one_sentence_and_its_exit_code(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_variables_of_other_programs_are_a_sentence_or_nothing(tmp_path: Path) -> None:
+    """Wireshark's variable names a file that Python's ssl opens, vLLM's a folder where its processes leave
+    their metrics: the one was an "internal error", in the other the guard left its own."""
+    doctor = ("doctor", "--base-url", "http://127.0.0.1:9/v1")
+    done = stresstest(*doctor, tmp_path=tmp_path, SSLKEYLOGFILE=str(tmp_path / "no" / "keys"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The file that SSLKEYLOGFILE names cannot be opened" in done.stderr
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    simulated = subprocess.Popen(
+        [sys.executable, "-m", "stresstest", "sim", "--scenario", "healthy", "--port", "0"],
+        env={**clean_environment(tmp_path), "PROMETHEUS_MULTIPROC_DIR": str(shared)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert simulated.stderr is not None
+    assert "http://" in simulated.stderr.readline()  # it serves its metrics by then
+    simulated.kill()
+    simulated.communicate()
+    assert list(shared.iterdir()) == []
 
 
 @pytest.mark.slow
