@@ -142,7 +142,7 @@ def test_a_cut_gzip_keeps_what_arrived(tmp_path: Path) -> None:
 
 
 def test_blank_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
-    """A file of line ends held the scan up for minutes; a damaged line is named by its number all the same."""
+    """A file of line ends held the scan up for minutes; a line is named by its number all the same."""
     path = tmp_path / "log.jsonl"
     path.write_bytes(b"\n" * 300_000 + b' {"response": "a"}\n \r\n\t\n' + b"\n" * 10 + b'\n {"response": }\n')
     found = [line for chunk in read_chunks(str(path)) for line, _ in chunk.items]
