@@ -129,6 +129,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "random letters": _lines(lambda rng, _: _letters(rng, 200)),
     "random letters in words": _lines(lambda rng, _: _letters(rng, rng.randrange(3, 9)) + " "),
     "random characters": _lines(lambda rng, _: "".join(rng.choices(string.printable, k=80))),
+    "joined words": _lines(lambda rng, _: _phrase(rng, 1) + "-"),
     "Chinese": _joined(_CJK, "。，", 0.08),
     "Chinese without stops": _joined(_CJK, "", 0.0),
     "Japanese": _joined(_KANA + _CJK, "。、", 0.08),
