@@ -11,6 +11,8 @@ from pathlib import Path
 from stresstest.errors import UsageError
 
 _DATABASE = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Ends of the names of the files in which SQLite keeps what was written last."""
 
 
 _inputs: set[Path] = set()
@@ -28,21 +30,26 @@ def remember_input(path: Path) -> None:
 
 
 def refuse_overwriting(name: str | Path) -> None:
-    """Raise UsageError for an SQLite database, which may be a store of runs; for what was read as settings or
-    a task; and for "-", which would be the name of a file."""
+    """Raise UsageError for an SQLite database, which may be a store of runs, and the files beside it; for what
+    was read as settings or a task; and for "-", which would be the name of a file."""
     path = Path(name)
     if str(name) == "-":
         raise UsageError("- names no file.", hint="To write to standard output: /dev/stdout")
     refuse_inputs([path], [])
+    if _is_database(path):
+        raise UsageError(f"{name} is a database, such as a store of runs, and is not overwritten.")
+    if any(path.name.endswith(end) and _is_database(Path(str(path).removesuffix(end))) for end in _BESIDE):
+        raise UsageError(f"{name} belongs to the database beside it, and is not overwritten.")
+
+
+def _is_database(path: Path) -> bool:
     try:
         if not path.is_file():  # a pipe must not be read
-            return
+            return False
         with path.open("rb") as file:
-            found = file.read(len(_DATABASE))
+            return file.read(len(_DATABASE)) == _DATABASE
     except OSError:
-        return  # whoever writes it will say why it cannot be written
-    if found == _DATABASE:
-        raise UsageError(f"{name} is a database, such as a store of runs, and is not overwritten.")
+        return False  # whoever writes it will say why it cannot be written
 
 
 def refuse_link(name: str | Path) -> None:

@@ -25,6 +25,15 @@ COMMANDS = {
 }
 
 
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+def test_what_belongs_to_a_database_is_not_overwritten(end: str, tmp_path: Path) -> None:
+    """A store in use has its last writes in a file beside it, whether that is there yet or not."""
+    stored(str(tmp_path / "s.sqlite3"), "r1", sample(0))
+    with pytest.raises(UsageError, match="is not overwritten"):
+        refuse_overwriting(tmp_path / f"s.sqlite3{end}")
+    refuse_overwriting(tmp_path / f"other{end}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 def test_a_store_is_not_overwritten(
