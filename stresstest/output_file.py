@@ -30,8 +30,8 @@ def remember_input(path: Path) -> None:
 
 
 def refuse_overwriting(name: str | Path) -> None:
-    """Raise UsageError for an SQLite database, which may be a store of runs, and the files beside it; for what
-    was read as settings or a task; and for "-", which would be the name of a file."""
+    """Raise UsageError for an SQLite database, which may be a store of runs, and the files beside it; for
+    what was read as settings or a task; and for "-", which would be the name of a file."""
     path = Path(name)
     if str(name) == "-":
         raise UsageError("- names no file.", hint="To write to standard output: /dev/stdout")
