@@ -32,6 +32,8 @@ class KeySurvey:
 
     def hint(self, key: str) -> str | None:
         """A suggestion for a missing key: the most similar one, or a list of those available."""
+        if key in self.available_keys:
+            return f"The records have {key!r}, but as the answer itself, which is no group."
         ends = [each for each in self.available_keys if each.rpartition(".")[2] == key]
         if ends:
             return f"Did you mean {ends[0]!r}?"

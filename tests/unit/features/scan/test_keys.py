@@ -76,6 +76,7 @@ def test_what_cannot_be_read_gives_no_keys_and_stdin_is_left_alone(tmp_path: Pat
     assert look.read == 1
     assert set(look.available_keys) == {"id", "text", "team"}
     assert look.hint("temp") == "Did you mean 'team'?"
+    assert look.hint("text") == "The records have 'text', but as the answer itself, which is no group."
 
 
 def test_keys_may_be_given_one_by_one(tmp_path: Path) -> None:

@@ -10,8 +10,11 @@ from stresstest.records.formats.tracers.opentelemetry.generation import Generati
 
 _AGENT, _CLIENT = "invoke_agent", (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT")
 """An agent's span wraps generations of its process; of a client's kind it is a remote agent's answer."""
-_NO_GENERATION = frozenset({"embeddings", "execute_tool", "create_agent", "invoke_workflow", "retrieval"})
-"""Operations of spans that hold no generation, or that only wrap spans of their own."""
+_NO_GENERATION = frozenset(
+    {"embeddings", "execute_tool", "create_agent", "invoke_workflow", "retrieval", "execute_event_loop_cycle"}
+)
+"""Operations of spans that hold no generation, or that only wrap spans of their own. A cycle of Strands Agents
+repeats the message of the call within it, where that called a tool."""
 _GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
 _SERVERS = "llm_request"
 """Name of vLLM's own spans: beside a client's, the same generations."""
@@ -31,6 +34,8 @@ def is_beside(found: Generation, shared: bool, parents: Collection[Any]) -> bool
         return True
     if found.operation == _AGENT:
         return span.get("kind") not in _CLIENT or span.get("spanId") in parents
+    if found.operation not in (None, *_GENERATIONS) and span.get("spanId") in parents:
+        return True
     if "response" in found.row:
         return False
     told = found.attributes

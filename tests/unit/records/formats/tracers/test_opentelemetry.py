@@ -276,6 +276,19 @@ def test_a_remote_agents_span_is_an_answer() -> None:
     assert found == [("0", True), ("1", False), ("3", True), ("5", True)]
 
 
+@pytest.mark.parametrize("operation", ["execute_event_loop_cycle", "an operation of tomorrow"])
+def test_a_span_that_repeats_the_answer_within_it_is_no_second_one(operation: str) -> None:
+    """A cycle of Strands Agents tells what the call within it said, where that called a tool: healthy calls
+    counted twice, the loops at the end once, and half the rate passed a gate."""
+    said = attribute("gen_ai.completion.0.content", "stringValue", "Hi.")
+    cycle = attribute("gen_ai.operation.name", "stringValue", operation)
+    around, within = (
+        {"traceId": "a", "attributes": [cycle, said]},
+        {"traceId": "a", "attributes": [CHAT, said], "parentSpanId": "0"},
+    )
+    assert _read_spans(around, within) == [("1", True)]
+
+
 def test_vllms_own_span_counts_where_no_client_has_one() -> None:
     """A client that is not instrumented: the server's span, without text, is all there is of its answer."""
     counted = attribute("gen_ai.usage.completion_tokens", "intValue", "4096")
