@@ -13,8 +13,8 @@ _AGENT, _CLIENT = "invoke_agent", (3, "SPAN_KIND_CLIENT", "SpanKind.CLIENT")
 _NO_GENERATION = frozenset(
     {"embeddings", "execute_tool", "create_agent", "invoke_workflow", "retrieval", "execute_event_loop_cycle"}
 )
-"""Operations of spans that hold no generation, or that only wrap spans of their own. A cycle of Strands Agents
-repeats the message of the call within it, where that called a tool."""
+"""Operations of spans that hold no generation, or that only wrap spans of their own. A cycle of Strands
+Agents repeats the message of the call within it, where that called a tool."""
 _GENERATIONS = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
 _SERVERS = "llm_request"
 """Name of vLLM's own spans: beside a client's, the same generations."""
