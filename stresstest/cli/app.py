@@ -30,6 +30,7 @@ from stresstest.features.scan import command as scan
 from stresstest.features.sim import command as sim
 from stresstest.features.sweep import command as sweep
 from stresstest.options.common import GlobalOptions, show_error, show_warnings_of_the_store
+from stresstest.options.interruptions import ended_by_a_second_interrupt
 from stresstest.options.measurement import exit_process
 from stresstest.options.sections import SectionedCommand
 from stresstest.options.streams import guard_streams, stdout_failure
@@ -113,7 +114,8 @@ def main() -> None:
     hide_secrets()
     guard_streams()
     show_warnings_of_the_store()
-    code = _run()
+    with ended_by_a_second_interrupt():
+        code = _run()
     lost = stdout_failure()
     if lost is not None:
         show_error(UsageError(f"stdout cannot be written: {lost.strerror or lost}."))

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that closes while something is measured, whatever the program waits for."""
+"""Ctrl-C, SIGTERM and a terminal that closes, whatever the program waits for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from stresstest.errors import ExitCode
@@ -41,6 +41,7 @@ class Interruptions:
         """Listen from now on, until `end`."""
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
+        self._before = signal.set_wakeup_fd(-1)
         taken = {*SIGNALS, *(number for number in _HANG_UP if signal.getsignal(number) is not signal.SIG_IGN)}
         self._handlers = {number: signal.getsignal(number) for number in taken}
         self._terminals = tuple(filter(os.isatty, range(3)))
@@ -68,7 +69,7 @@ class Interruptions:
         """Give the signals back, once the store is closed: until then it may be what does not answer."""
         if not self._handlers:
             return
-        signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(self._before)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._writer.close()
@@ -93,6 +94,39 @@ class Interruptions:
             os.dup2(nowhere, gone)
             os.close(nowhere)
         self._terminals = tuple(filter(os.isatty, self._terminals))
+
+
+@contextmanager
+def ended_by_a_second_interrupt() -> Iterator[None]:
+    """End the process soon after a second Ctrl-C meanwhile, if it has not ended by itself. While SQLite waits
+    for a lock, Python's own handler does not run. A measurement has :class:`Interruptions` instead."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    deadline = threading.Timer(_LAST_S, _end_at_once)
+    deadline.daemon = True
+
+    def listen() -> None:
+        count = 0
+        while received := reader.recv(64):
+            count += received.count(signal.SIGINT)
+            if count > 1 and not deadline.is_alive():
+                deadline.start()
+                return
+
+    listener = threading.Thread(target=listen, daemon=True)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        writer.close()
+        listener.join()
+        reader.close()
+        deadline.cancel()
 
 
 def _end_at_once() -> NoReturn:

@@ -199,6 +199,37 @@ def test_a_store_that_stops_answering(
     assert "ended at once: the store, the network, the terminal or its own work took too long" in output
 
 
+LOCKED = {
+    "runs delete": ("runs", "delete", "FAILING", "--yes"),
+    "recommend": ("recommend",),
+    "report": ("report", "latest"),
+    "export": ("export", "runs", "-o", "runs.csv"),
+}
+
+
+@pytest.mark.parametrize("words", LOCKED.values(), ids=list(LOCKED))
+def test_a_store_that_another_program_has_locked(
+    words: tuple[str, ...], place: Place, tmp_path: Path, record_property: Record
+) -> None:
+    """While SQLite waits for the lock, for 15 s, Python's own handler of Ctrl-C does not run."""
+    store = tmp_path / "s.sqlite3"
+    store.write_bytes((place.folder / "s.sqlite3").read_bytes())
+    with contextlib.closing(sqlite3.connect(store, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        process = place.start("--store", str(store), *words)
+        opened = Path(f"/proc/{process.pid}/fd")
+
+        def is_busy() -> bool:
+            with contextlib.suppress(OSError):
+                return any(each.resolve() == store for each in opened.iterdir())
+            return False
+
+        code, output = interrupted(process, is_busy, record_property)
+    check_ending(code, output)
+    assert "ended at once: the store" in output
+
+
 def test_output_that_nobody_reads(place: Place, stalling: FakeVllm, tmp_path: Path) -> None:
     """`stresstest run 2>&1 | less`, and less waits for a key: every write waits, that of the end too."""
     read, write = os.pipe()
