@@ -18,6 +18,11 @@ _BESIDE = ("-wal", "-shm", "-journal")
 _inputs: set[Path] = set()
 
 
+def real_path(path: Path) -> Path:
+    """The path with every link followed. One that leads to itself stays, where `Path.resolve` would raise."""
+    return Path(os.path.realpath(path))
+
+
 def forget_inputs() -> None:
     """A command begins, perhaps in a process that has run others."""
     _inputs.clear()
@@ -114,7 +119,7 @@ def refuse_one_file(named: Mapping[str, str | None]) -> None:
     """UsageError where two options name one file to be written. A device takes both."""
     given = [(option, Path(path)) for option, path in named.items() if path is not None]
     for (one, path), (other, second) in combinations(given, 2):
-        if path.resolve() == second.resolve() and not (path.exists() and not path.is_file()):
+        if real_path(path) == real_path(second) and not (path.exists() and not path.is_file()):
             raise UsageError(f"{one} and {other} name the same file.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -151,4 +152,9 @@ def _fault_of_the_environment(error: OSError) -> str | None:
         return f"A file's name is too long: {str(error.filename)[:80]}…"
     if error.filename and error.filename == os.environ.get("SSLKEYLOGFILE"):  # Python's ssl opens it
         return f"The file that SSLKEYLOGFILE names cannot be opened: {error.filename}: {error.strerror}."
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return "The current folder no longer exists."
     return None

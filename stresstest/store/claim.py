@@ -21,7 +21,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from stresstest.errors import StoreError
-from stresstest.output_file import refuse_link
+from stresstest.output_file import real_path, refuse_link
 from stresstest.store.engine import connect
 from stresstest.store.location import Address
 from stresstest.store.side_files import refuse_planted_files
@@ -42,7 +42,7 @@ def claimed(engine: Engine, address: Address, run_id: str) -> Iterator[Callable[
     """
     if address.path is not None:
         digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]  # an id is no file name
-        path = address.path.resolve()  # a store has one lock, whatever links lead to it
+        path = real_path(address.path)  # a store has one lock, whatever links lead to it
         with _locked_file(path.with_name(f"{path.name}-{digest}.lock"), run_id):
             yield _nothing
     elif address.url.get_backend_name() == "postgresql":

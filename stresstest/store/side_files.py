@@ -13,18 +13,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from stresstest.errors import StoreError
+from stresstest.output_file import real_path
 
 _SUFFIXES = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 """At the end of a journal that names a super-journal."""
+_LEAST = 100
+"""Bytes of a database's header. SQLite writes over a file of one byte as over an empty one."""
 _HINT = "Nothing was opened. If this folder came from somebody else, do not trust its store."
 
 
 def refuse_planted_files(path: Path) -> None:
     """Raise StoreError where a SQLite file, or one beside it, is not of SQLite's making."""
-    real = path.resolve()
+    real = real_path(path)
     if real.exists() and not real.is_file():
         raise StoreError(f"{path} cannot be opened: it is no ordinary file.", hint=_HINT)
+    if real.exists() and 0 < real.stat().st_size < _LEAST:
+        raise StoreError(f"{path} is not a SQLite database.", hint="It was left as it is.")
     for beside in {Path(f"{name}{suffix}") for name in (path, real) for suffix in _SUFFIXES}:
         with suppress(OSError):
             if not stat.S_ISREG(beside.lstat().st_mode):
@@ -42,7 +47,7 @@ def refuse_unread_journal(path: Path) -> None:
     SQLite does not look at it then: what was stored last would be missing, and nothing would say that.
     """
     for suffix in _SUFFIXES[:2]:
-        beside = Path(f"{path.resolve()}{suffix}")
+        beside = Path(f"{real_path(path)}{suffix}")
         with suppress(OSError):
             if beside.stat().st_size:
                 raise StoreError(

@@ -23,17 +23,20 @@ class KeySurvey:
     """The keys in the first records of the files.
 
     read: number of records. found_keys: keys of the scan that at least one of them has. available_keys: all
-    their keys, nested ones with dots: "metadata.team".
+    their keys, nested ones with dots: "metadata.team". nested_keys: those that hold lists or objects.
     """
 
     read: int
     found_keys: frozenset[str]
     available_keys: tuple[str, ...]
+    nested_keys: frozenset[str] = frozenset()
 
     def hint(self, key: str) -> str | None:
         """A suggestion for a missing key: the most similar one, or a list of those available."""
         if key in self.available_keys:
             return f"The records have {key!r}, but as the answer itself, which is no group."
+        if key in self.nested_keys:
+            return f"The records have {key!r}, but it holds lists or objects: name a value in it, as in a.b."
         ends = [each for each in self.available_keys if each.rpartition(".")[2] == key]
         if ends:
             return f"Did you mean {ends[0]!r}?"
@@ -43,7 +46,7 @@ class KeySurvey:
 
 def survey_keys(files: Iterable[str], job: ScanJob) -> KeySurvey:
     """Survey the first lines of every file except stdin, which can be read only once."""
-    read, found_keys = 0, set[str]()
+    read, found_keys, nested = 0, set[str](), set[str]()
     available: dict[str, None] = {}
     for name in files:
         first = next(records.read_chunks(name), None) if name != "-" else None
@@ -56,7 +59,8 @@ def survey_keys(files: Iterable[str], job: ScanJob) -> KeySurvey:
             found_keys.update(key for key, value in values if value is not None)
         for _, row in rows:
             available.update(dict.fromkeys(_keys(row)))
-    return KeySurvey(read, frozenset(found_keys), tuple(available))
+            nested.update(str(key) for key, value in row.items() if isinstance(value, dict | list))
+    return KeySurvey(read, frozenset(found_keys), tuple(available), frozenset(nested))
 
 
 def is_key_absent(key: str, files: Iterable[str], job: ScanJob) -> bool:

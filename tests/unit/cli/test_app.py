@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +15,8 @@ import pytest
 from docs.generate_cli_reference import COMMANDS, TARGET, help_of, reference
 from stresstest.__main__ import main
 from stresstest.errors import ExitCode
-from tests.support.commands import called, clean_environment, forked, stresstest
+from stresstest.output_file import refuse_one_file
+from tests.support.commands import called, clean_environment, command, forked, stresstest
 
 HEAVY = (
     "openai",
@@ -172,6 +175,26 @@ def test_bad_input_is_one_sentence_and_its_exit_code(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_odd_files_and_folders_are_a_sentence(tmp_path: Path) -> None:
+    """A link that leads to itself, a file of one byte that SQLite would write over, a folder that is gone."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "byte").write_text("\n")
+    for store, said in (("loop", "cannot be opened"), ("byte", "is not a SQLite database")):
+        done = called("--store", store, "recommend", tmp_path=tmp_path)
+        assert done.returncode == 2
+        assert said in done.stderr
+    assert (tmp_path / "byte").read_text() == "\n"
+    refuse_one_file({"--junit": str(tmp_path / "loop"), "--markdown": str(tmp_path / "byte")})
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        code, _, err = command("--store", "x.sqlite3", "recommend")
+        os.chdir(tmp_path)
+    assert (code, "The current folder no longer exists" in err) == (2, True)
 
 
 @pytest.mark.slow

@@ -79,6 +79,15 @@ def test_what_cannot_be_read_gives_no_keys_and_stdin_is_left_alone(tmp_path: Pat
     assert look.hint("text") == "The records have 'text', but as the answer itself, which is no group."
 
 
+def test_a_key_that_holds_lists_is_no_group(tmp_path: Path) -> None:
+    """It is there, and the list of keys that the records have would say that it is not."""
+    path = write(tmp_path / "a.jsonl", [{"response": "fine", "model": ["m"], "about": {"team": "x"}}] * 3)
+    look = survey_keys([str(path)], ScanJob(keys=("model",), mapped=FieldMapping({}, ("model",))))
+    assert "model" not in look.found_keys
+    assert "lists or objects" in str(look.hint("model"))
+    assert look.hint("team") == "Did you mean 'about.team'?"
+
+
 def test_keys_may_be_given_one_by_one(tmp_path: Path) -> None:
     """`--group-by model --group-by temperature` grouped by the last alone."""
     path = write(tmp_path / "a.jsonl", rows(4))
