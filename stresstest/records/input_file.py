@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _SILENT = 30
 _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
+_BARE_PASSWORD = re.compile(r"://[^/\s@:]*:(?!\d{1,5}/)[^@\s]{0,300}[/?#][^@\s]{0,300}@")
+"""A password that holds a sign which ends it for most readers of addresses."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
 _NOT_FOUND, _PART, _NO_SUCH_PART = 404, 206, 416
 _PATTERN = frozenset("*?[")
@@ -53,7 +56,7 @@ def label(name: str) -> str:
     """The name as it may be shown and written: a signed address keeps its signature to itself, behind a cache
     (`simplecache::https://…`), too."""
     return "::".join(
-        clean_url(part) if part.lower().startswith(_WITH_USERINFO) else without_secrets(part)
+        clean_url(without_secrets(part)) if part.lower().startswith(_WITH_USERINFO) else without_secrets(part)
         for part in name.split("::")
     )
 
@@ -228,7 +231,10 @@ def _timeouts(name: str) -> dict[str, Any]:
 
 
 def _without_userinfo(text: str, name: str) -> str:
-    """A library's sentence without the user and password of an address, which it may take for a bucket."""
+    """A library's sentence without the user and password of an address, which it may take for a bucket. Of a
+    password that nobody has encoded, it may quote any part."""
+    if _BARE_PASSWORD.search(name):
+        return "its user or password holds a sign that addresses use: write / as %2F, ? as %3F and # as %23"
     userinfo, at, _ = name.partition("://")[2].partition("/")[0].rpartition("@")
     return text.replace(userinfo + at, "") if ":" in userinfo else text
 

@@ -7,11 +7,15 @@ the extra `otel` are imported here, and only if an endpoint is set; they read th
 
 from __future__ import annotations
 
+import importlib
+import logging
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from stresstest.errors import UsageError
 from stresstest.features.guard.journal import JournalEntry
 from stresstest.features.guard.watch import JudgedChoice
 
@@ -21,7 +25,16 @@ SERVICE = "stresstest-guard"
 HEALTHY = "healthy"
 UNREAD = "unread"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_CREDENTIAL_PROVIDERS = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_LOGS_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
+"""With one of them, the exporter has a session of the provider's."""
 _NANOSECONDS = 1_000_000_000
+_MOST_READ = 64 * 1024
+"""Bytes of a receiver's answer."""
+_LAST_S = 1.5
+"""Seconds in which what is waiting is sent at the end: a second Ctrl-C ends the guard within two."""
 
 
 class EvaluationEvents:
@@ -42,8 +55,11 @@ class EvaluationEvents:
 
         named = "OTEL_SERVICE_NAME" in environment
         named = named or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-        self._provider = LoggerProvider(Resource.create({} if named else {"service.name": SERVICE}))
-        self._provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+        session = None if any(map(environment.get, _CREDENTIAL_PROVIDERS)) else _bounded_session()
+        exporter = OTLPLogExporter(session=session)
+        resource = Resource.create({} if named else {"service.name": SERVICE})
+        self._provider = LoggerProvider(resource, shutdown_on_exit=False)
+        self._provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
         self._logger = self._provider.get_logger("stresstest.guard", __version__)
         self._parent = TraceContextTextMapPropagator().extract
         self._severities = {True: SeverityNumber.WARN, False: SeverityNumber.INFO}
@@ -59,8 +75,60 @@ class EvaluationEvents:
         )
 
     def close(self) -> None:
-        """Send what is waiting; gives up after the exporter's timeout."""
-        self._provider.shutdown()
+        """Send what is waiting, unless the receiver takes its time."""
+        ending = threading.Thread(target=self._provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(_LAST_S)
+
+
+def _bounded_session() -> Any:
+    """A session of `requests` that reads so much of an answer, and unpacks nothing."""
+    session = importlib.import_module("requests").Session()
+    session.headers["Accept-Encoding"] = "identity"
+    send = session.send
+
+    def send_bounded(request: Any, **options: Any) -> Any:
+        response = send(request, **{**options, "stream": True})
+        response._content = response.raw.read(_MOST_READ, decode_content=False)
+        response._content_consumed = True
+        response.close()
+        return response
+
+    session.send = send_bounded
+    return session
+
+
+class _Warnings(logging.Handler):
+    """Tells once of each kind of problem that the SDK logs. Its own words are left out: they quote addresses
+    and headers, in which keys travel."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else record.levelname
+        where = f"{record.name}: {kind}"
+        if where not in self._told:
+            self._told.add(where)
+            sys.stderr.write(
+                f"warning: OpenTelemetry reports a problem ({where}): events may not arrive. Its own words "
+                "are not shown, because they may quote credentials.\n"
+            )
+
+
+@contextmanager
+def _warnings_without_credentials() -> Iterator[None]:
+    """What the SDK logs meanwhile is told without its own words, and goes nowhere else."""
+    logger, handler = logging.getLogger("opentelemetry"), _Warnings()
+    before = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
 
 
 def attributes(entry: JournalEntry, choice: JudgedChoice) -> dict[str, Any]:
@@ -108,16 +176,26 @@ def evaluation_events(environment: Mapping[str, str]) -> Iterator[EvaluationEven
     if not wanted or environment.get("OTEL_LOGS_EXPORTER", "otlp") != "otlp":
         yield None
         return
+    with _warnings_without_credentials():
+        events = _made(environment)
+        try:
+            yield events
+        finally:
+            if events is not None:
+                events.close()
+
+
+def _made(environment: Mapping[str, str]) -> EvaluationEvents | None:
     try:
-        events = EvaluationEvents(environment)
+        return EvaluationEvents(environment)
     except ImportError:
         sys.stderr.write(
             "warning: an OTLP endpoint is set, but OpenTelemetry is not installed: no events are sent. "
             "Install it with: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http\n"
         )
-        yield None
-        return
-    try:
-        yield events
-    finally:
-        events.close()
+        return None
+    except Exception as error:  # noqa: BLE001  the SDK reads its variables, each with an exception of its own
+        raise UsageError(
+            f"OpenTelemetry cannot be set up from its variables ({type(error).__name__}).",
+            hint="They begin with OTEL_; without OTEL_EXPORTER_OTLP_ENDPOINT, no events are sent.",
+        ) from None

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from stresstest.features.guard.evaluation import attributes, evaluation_events
+from stresstest.errors import UsageError
+from stresstest.features.guard.evaluation import (
+    EvaluationEvents,
+    _warnings_without_credentials,
+    attributes,
+    evaluation_events,
+)
 from stresstest.features.guard.journal import JournalEntry
 from stresstest.features.guard.watch import JudgedChoice
 from tests.support.fake_vllm import DONE, Events, sse
@@ -104,3 +113,42 @@ def test_nothing_is_loaded_unless_wanted(
     with evaluation_events(environment) as events:
         assert events is None
     assert capsys.readouterr().err == ""
+
+
+def test_what_the_sdk_logs_is_told_without_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """It quotes addresses with a token in their path, and headers that it cannot read: each kind of problem
+    is told once, in words of our own, and the log is given back."""
+    logger = logging.getLogger("opentelemetry.exporter.x")
+    with _warnings_without_credentials():
+        for _ in range(3):
+            logger.warning("Header format invalid: Authorization: Bearer %s", "sekret12")
+        try:
+            raise ValueError("sekret12")
+        except ValueError:
+            logger.exception("sekret12")
+    said = capsys.readouterr().err
+    assert "sekret" not in said
+    assert "Traceback" not in said
+    assert said.count("opentelemetry.exporter.x: WARNING") == said.count("x: ValueError") == 1
+    assert logging.getLogger("opentelemetry").handlers == []
+
+
+def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
+    """The end of the guard was the exporter's timeout away, after however many signals."""
+    answered = threading.Event()
+    events = EvaluationEvents.__new__(EvaluationEvents)
+    events._provider = SimpleNamespace(shutdown=answered.wait)
+    events.close()
+    assert not answered.is_set()
+    answered.set()
+
+
+def test_variables_that_the_sdk_refuses_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each variable of the SDK has an exception of its own, which was an "internal error"."""
+
+    def refuse(self: EvaluationEvents, environment: object) -> None:
+        raise ValueError("max_export_batch_size must be less than or equal to max_queue_size")
+
+    monkeypatch.setattr(EvaluationEvents, "__init__", refuse)
+    with pytest.raises(UsageError, match="cannot be set up from its variables"), evaluation_events(ENDPOINT):
+        pass
