@@ -223,6 +223,18 @@ def test_a_library_that_takes_a_password_for_a_bucket_does_not_show_it(
     assert "user" not in err
 
 
+@pytest.mark.parametrize("scheme", ["ftp", "http", "zip://x::ftp"])
+@pytest.mark.parametrize("sign", ["/", "#", "?"])
+def test_no_part_of_a_password_that_nobody_has_encoded_is_shown(scheme: str, sign: str) -> None:
+    """Such a sign ends the password for the libraries, and they quote what is before it."""
+    code, _, err = command("scan", f"{scheme}://bob:{SECRET}{sign}PW9@127.0.0.1:9/x.jsonl")
+    assert code == 2
+    assert "cannot be read" in " ".join(err.split())
+    assert SECRET not in err
+    assert "bob" not in err
+    assert "PW9" not in err
+
+
 def test_a_large_file_of_a_server_without_ranges_is_read_to_its_end(served: Files) -> None:
     """`python -m http.server`: of a log larger than a block, the first five megabytes were all."""
     row = json.dumps(ROWS[0]).encode() + b"\n"
