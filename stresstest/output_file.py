@@ -11,7 +11,7 @@ from pathlib import Path
 from stresstest.errors import UsageError
 
 _DATABASE = b"SQLite format 3\0"
-_BESIDE = ("-wal", "-shm", "-journal")
+BESIDE_DATABASE = ("-journal", "-wal", "-shm")
 """Ends of the names of the files in which SQLite keeps what was written last."""
 
 
@@ -43,7 +43,7 @@ def refuse_overwriting(name: str | Path) -> None:
     refuse_inputs([path], [])
     if _is_database(path):
         raise UsageError(f"{name} is a database, such as a store of runs, and is not overwritten.")
-    if any(path.name.endswith(end) and _is_database(Path(str(path).removesuffix(end))) for end in _BESIDE):
+    if any(path.name.endswith(e) and _is_database(Path(str(path).removesuffix(e))) for e in BESIDE_DATABASE):
         raise UsageError(f"{name} belongs to the database beside it, and is not overwritten.")
 
 

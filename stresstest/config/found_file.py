@@ -12,7 +12,6 @@ from typing import Any
 
 from stresstest.config.task_source import OPEN_FORM, is_task_file
 from stresstest.errors import UsageError
-from stresstest.output_file import real_path
 
 PROJECT_FILE = "stresstest.toml"
 _FILE_STORES = ("sqlite:///", "sqlite+pysqlite:///")
@@ -77,6 +76,6 @@ def _texts_to_send(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _is_outside(path: str) -> bool:
     """Whether a path leads out of the current folder, also by a link. One that cannot be resolved does."""
     try:
-        return not real_path(Path(path).expanduser()).is_relative_to(Path.cwd().resolve())
+        return not Path(path).expanduser().resolve().is_relative_to(Path.cwd().resolve())
     except (OSError, RuntimeError, ValueError):
         return True

@@ -112,7 +112,7 @@ def ended_by_a_second_interrupt() -> Iterator[None]:
         count = 0
         while received := reader.recv(64):
             count += received.count(signal.SIGINT)
-            if count > 1 and not deadline.is_alive():
+            if count > 1:
                 deadline.start()
                 return
 

@@ -56,8 +56,8 @@ def label(name: str) -> str:
     """The name as it may be shown and written: a signed address keeps its signature to itself, behind a cache
     (`simplecache::https://…`), too."""
     return "::".join(
-        clean_url(without_secrets(part)) if part.lower().startswith(_WITH_USERINFO) else without_secrets(part)
-        for part in name.split("::")
+        clean_url(part) if part.lower().startswith(_WITH_USERINFO) else part
+        for part in map(without_secrets, name.split("::"))
     )
 
 

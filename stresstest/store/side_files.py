@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stresstest.errors import StoreError
-from stresstest.output_file import real_path
+from stresstest.output_file import BESIDE_DATABASE, real_path
 
-_SUFFIXES = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 """At the end of a journal that names a super-journal."""
 _LEAST = 100
@@ -30,7 +29,7 @@ def refuse_planted_files(path: Path) -> None:
         raise StoreError(f"{path} cannot be opened: it is no ordinary file.", hint=_HINT)
     if real.exists() and 0 < real.stat().st_size < _LEAST:
         raise StoreError(f"{path} is not a SQLite database.", hint="It was left as it is.")
-    for beside in {Path(f"{name}{suffix}") for name in (path, real) for suffix in _SUFFIXES}:
+    for beside in {Path(f"{name}{suffix}") for name in (path, real) for suffix in BESIDE_DATABASE}:
         with suppress(OSError):
             if not stat.S_ISREG(beside.lstat().st_mode):
                 raise StoreError(f"{beside} cannot be opened: it is no ordinary file.", hint=_HINT)
@@ -46,7 +45,7 @@ def refuse_unread_journal(path: Path) -> None:
 
     SQLite does not look at it then: what was stored last would be missing, and nothing would say that.
     """
-    for suffix in _SUFFIXES[:2]:
+    for suffix in BESIDE_DATABASE[:2]:
         beside = Path(f"{real_path(path)}{suffix}")
         with suppress(OSError):
             if beside.stat().st_size:

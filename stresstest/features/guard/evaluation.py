@@ -119,7 +119,7 @@ class _Warnings(logging.Handler):
 
 @contextmanager
 def _warnings_without_credentials() -> Iterator[None]:
-    """What the SDK logs meanwhile is told without its own words, and goes nowhere else."""
+    """What the SDK logs meanwhile is reported without its own words, and goes nowhere else."""
     logger, handler = logging.getLogger("opentelemetry"), _Warnings()
     before = logger.propagate
     logger.addHandler(handler)

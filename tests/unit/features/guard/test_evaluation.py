@@ -117,7 +117,7 @@ def test_nothing_is_loaded_unless_wanted(
 
 def test_what_the_sdk_logs_is_told_without_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     """It quotes addresses with a token in their path, and headers that it cannot read: each kind of problem
-    is told once, in words of our own, and the log is given back."""
+    is reported once, in words of our own, and the log is given back."""
     logger = logging.getLogger("opentelemetry.exporter.x")
     with _warnings_without_credentials():
         for _ in range(3):
