@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stresstest.detectors.entry import ScreenBatch, Suspicion
 from stresstest.detectors.flooding.blank_end import ends_in_blanks
+from stresstest.detectors.flooding.copies import may_stutter
 from stresstest.detectors.flooding.few_words import FEW_BOUNDS, FewBound, FewWords
 from stresstest.detectors.flooding.one_sign import ends_in_one_sign
 from stresstest.detectors.flooding.online import (
@@ -31,8 +32,6 @@ from stresstest.detectors.flooding.online import (
     classify_token,
 )
 from stresstest.detectors.flooding.run import FloodRun, WindowWord
-from stresstest.detectors.flooding.stutter import OPEN_REPEATED, OPEN_WINDOW, REPEATED
-from stresstest.detectors.flooding.stutter import WINDOW as STUTTER_WINDOW
 from stresstest.detectors.flooding.tags import may_be_tag_flood
 from stresstest.detectors.flooding.typographic import FLOODED
 from stresstest.detectors.text.features import TextFeatures
@@ -52,8 +51,6 @@ _BLOCK, _BLANK_SHARE = 256, 0.75
 _FIGURE_SHARE = 0.8
 """The same for figures, nine tenths of which are one, in a window of words."""
 _LONE_LETTERS = 26
-_NEXT = 2
-"""Distance of words that repeat the last one, as the features count words: a lone letter may be one."""
 MAX_REPEAT_DISTANCE = 15
 """Distance in words within which most words of a flood recur."""
 
@@ -118,11 +115,6 @@ class _WordStream:
         self.at_the_end = [int(each[-1]) if len(each) else 0 for each in totals]
         """Figures, tokens and breaks of the whole answer."""
 
-    def stutters(self) -> bool:
-        """Whether enough words repeat the one before them to open a stutter."""
-        same = int((self.codes[1:] == self.codes[:-1]).sum()) if len(self.codes) else 0
-        return same >= OPEN_REPEATED
-
     def window(self, first: int, end: int) -> list[tuple[str, int, int, int, int]]:
         """The words of [first, end): text, position, and the figures, tokens and breaks up to it."""
         names = map(self._names.__getitem__, self.codes[first:end].tolist())
@@ -150,11 +142,11 @@ class BatchFloodingDetector(FloodingDetector):
         codes = self._words.codes
         if not len(codes):
             return
-        if self._words.stutters():
-            for word, position, _, token, _ in self._words.window(0, len(codes)):
-                self._stutter.add(word, token, position)
         n, fence = 0, np.array([len(codes) - 1])
         lags = distance_to_previous(codes, fence)
+        if may_stutter(codes, lags, fence).any():
+            for position, text in enumerate(texts, 1):
+                self._take_copies(text, *classify_token(text), position)
         for few, _ in self._few:
             self._take_few_words(few, different_words(lags, few.bound.words))
         for full in candidate_window_ends(lags, fence).tolist():
@@ -287,8 +279,8 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
     The features count no emoji as words; the detector does.
     """
     seen = batch.features
-    _, lags, fences = batch.word_lags
-    found = np.zeros(len(fences), np.bool_)
+    plain, lags, fences = batch.word_lags
+    found = may_stutter(seen.words[plain], lags, fences)
     found[text_index(candidate_window_ends(lags, fences), fences)] = True
     few = int(OPEN_WORDS * (1 - FLOOD_SHARE)) + MAX_FLOOD_WORDS
     close = np.flatnonzero(lags < WINDOW)
@@ -298,8 +290,5 @@ def suspect_floods(batch: ScreenBatch) -> list[Suspicion | None]:
         found |= _suspect_few_words(lags, fences, bound)
     for ends_so in (ends_in_one_sign, ends_in_blanks):
         found |= np.fromiter(map(ends_so, batch.texts), np.bool_, len(batch.texts))
-    again = lags <= _NEXT
-    found[text_index(dense_window_ends(again, STUTTER_WINDOW, REPEATED, fences), fences)] = True
-    found[text_index(dense_window_ends(again, OPEN_WINDOW, OPEN_REPEATED, fences), fences)] = True
     found |= np.fromiter(map(may_be_tag_flood, batch.texts), np.bool_, len(batch.texts))
     return batch.flagged(found | _suspect_signs(seen) | seen.endless | (seen.symbols >= OPEN_WORDS))

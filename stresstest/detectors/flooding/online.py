@@ -100,6 +100,7 @@ class FloodingDetector:
         self._end.add(sign, count, self._position)
         if blanks or self._blank_end.count:
             self._blank_end.add(blanks, whole=blanks == len(text), position=self._position)
+        self._take_copies(text, kind, word, self._position)
         if kind != WORD:
             self._take_sign(kind, word, len(text))
             return
@@ -107,7 +108,6 @@ class FloodingDetector:
         if self._signs.rising:
             self._signs.add_other(len(word), word=True)
         counts, window = self._counts, self._window
-        self._stutter.add(word, self._tokens, self._position)
         entry = (word, self._position, self._figures, self._tokens, self._breaks)
         window.append(entry)
         for few, last in self._few:
@@ -125,6 +125,11 @@ class FloodingDetector:
             self._continue_flood(self._current, word)
         elif len(counts) <= MOST_DISTINCT and len(window) == WINDOW:
             self._check_window()
+
+    def _take_copies(self, text: str, kind: int, word: str, position: int) -> None:
+        """Follow the words that come again at once, with no sign and no line break between."""
+        if word or "\n" in text:
+            self._stutter.add(word or "\n", position, word=kind == WORD)
 
     def _take_sign(self, kind: int, word: str, characters: int) -> None:
         """Take a token that is no word: a figure, a break, white space, or a sign."""
