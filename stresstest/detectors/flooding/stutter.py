@@ -5,8 +5,9 @@ No period holds and the words are many, so that neither loops nor floods of few 
 whose tokens are emitted again (a broken cache with speculative decoding), and so does a client that joins a
 stream whose events, of one token or several, come twice.
 
-Of 182,723 public answers of 227 models, five hold one, all of which loop, flood or drift besides. Where people
-and models repeat words on purpose (refrains, tables, works cited), a sign or a line break stands between.
+Of 182,723 public answers of 227 models, five hold one, all of which loop, flood or drift besides. Where
+people and models repeat words on purpose (refrains, tables, works cited), a sign or a line break stands
+between.
 """
 
 from __future__ import annotations
