@@ -33,7 +33,7 @@ _BARE_PASSWORD = re.compile(r"://[^/\s@:]*:(?!\d{1,5}/)[^@\s]{0,300}[/?#][^@\s]{
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
 _NOT_FOUND, _PART, _NO_SUCH_PART = 404, 206, 416
 _PATTERN = frozenset("*?[")
-_MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+_MARKS = ("ETag", "etag", "md5Hash", "CRC", "mtime", "LastModified", "last_modified", "updated", "created")
 """What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
 these, and on nothing else."""
 
@@ -74,7 +74,8 @@ def expand_names(names: Iterable[str]) -> list[str]:
         try:
             with _os_errors(name):
                 system, path = _file_system(name)
-                matching = [system.unstrip_protocol(each) for each in sorted(system.glob(path))]
+                outer = "".join(name.partition("::")[1:])  # of a file within an archive: where that lies
+                matching = [system.unstrip_protocol(each) + outer for each in sorted(system.glob(path))]
         except OSError as error:
             raise UsageError(f"{label(name)} cannot be listed: {error.strerror or error}.") from None
         if not matching:
@@ -122,6 +123,7 @@ class _RemoteFile(io.RawIOBase):
         self._name = name
         with _os_errors(name):
             system, path = _file_system(name)
+            self._system = system  # an archive closes with its file system
             self._file = system.open(path, "rb")
             _limit_parts(self._file)
             if name.startswith(_QUERIED) and not _gives_parts(self._file):

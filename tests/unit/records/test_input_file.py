@@ -7,6 +7,7 @@ import http.server
 import json
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -290,3 +291,16 @@ def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> 
 def test_labels(name: str, shown: str) -> None:
     """What is not a credential stays: an `@` names the container of an Azure address."""
     assert label(name) == shown
+
+
+def test_files_within_an_archive_are_read_by_name_and_by_pattern(tmp_path: Path) -> None:
+    """`zip://…::file://…` closed with its file system, and a pattern forgot where the archive lies."""
+    archive = tmp_path / "logs.zip"
+    with zipfile.ZipFile(archive, "w") as pack:
+        for name in ("a.jsonl", "b.jsonl"):
+            pack.writestr(name, LINES)
+    outer = f"::file://{archive}"
+    names = expand_names([f"zip://*.jsonl{outer}"])
+    assert names == [f"zip://a.jsonl{outer}", f"zip://b.jsonl{outer}"]
+    assert [open_file(name).read() for name in names] == [LINES, LINES]
+    assert file_state(names[0]).mark
