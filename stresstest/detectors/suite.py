@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stresstest.detectors.dating import OnsetDating
@@ -153,13 +153,13 @@ class DetectorSuite:
 
 
 def detect_tokens(
-    tokens: Iterable[Token], spec: DetectorSpec, finish_reason: str | None = None
+    tokens: Sequence[Token], spec: DetectorSpec, finish_reason: str | None = None
 ) -> GenerationVerdict:
-    """The suite's verdict over a stored generation; the same as online."""
+    """The suite's verdict over a stored generation; the same as online, with `detect_answerless`."""
     suite = DetectorSuite(spec)
     for token in tokens:
         suite.update(token)
-    return suite.finish(finish_reason)
+    return detect_answerless(tokens, suite.finish(finish_reason), spec, finish_reason)
 
 
 def detect_answerless(

@@ -20,8 +20,7 @@ from functools import cache
 from stresstest.config.credentials.texts import hide_credentials
 from stresstest.detectors.entry import DetectorSpec
 from stresstest.detectors.screening.recorded import detect_recorded
-from stresstest.detectors.suite import detect_answerless, detect_tokens
-from stresstest.detectors.text.thinking import recorded_tokens
+from stresstest.detectors.suite import detect_text, detect_tokens
 from stresstest.model import GenerationVerdict, Token
 
 LANGUAGES = ("en", "it", "de", "el", "ru", "he", "ar", "hi", "th", "zh", "ja", "ko", None)
@@ -78,9 +77,7 @@ def judge(rng: random.Random) -> tuple[GenerationVerdict, GenerationVerdict]:
     spec = DetectorSpec(rng.choice(LANGUAGES), prompt_text=prompt)
     reason = rng.choice(["stop", "length", None])
     hide_credentials(text)
-    tokens = recorded_tokens(text)
-    measured = detect_answerless(tokens, detect_tokens(tokens, spec, reason), spec, reason)
-    return detect_recorded(text, spec, reason), measured
+    return detect_recorded(text, spec, reason), detect_text(text, spec, reason)
 
 
 def measure(rng: random.Random) -> GenerationVerdict:
@@ -105,7 +102,7 @@ def measure(rng: random.Random) -> GenerationVerdict:
         tokens.append(Token(text[:size], entropy=entropy, logprob=None if entropy is None else -entropy))
         text = text[size:]
     reason = rng.choice(["stop", "length", "repetition", None])
-    return detect_answerless(tokens, detect_tokens(tokens, spec, reason), spec, reason)
+    return detect_tokens(tokens, spec, reason)
 
 
 def fuzz(count: int, seed: int) -> Counter[str]:

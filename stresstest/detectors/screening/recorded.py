@@ -15,9 +15,9 @@ from stresstest.detectors.entry import (
 )
 from stresstest.detectors.screening.collapse_loop import CollapsedText, collapse_loop, expand_verdict
 from stresstest.detectors.screening.screen import ScreenedText, screen_texts, screened_verdict, screens_cover
-from stresstest.detectors.suite import DetectorSuite, detect_answerless, detect_tokens
+from stresstest.detectors.suite import DetectorSuite, detect_text
 from stresstest.detectors.text.features import piece_count
-from stresstest.detectors.text.thinking import recorded_tokens, thinking_end
+from stresstest.detectors.text.thinking import thinking_end
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.model import GenerationVerdict
 
@@ -89,8 +89,7 @@ def _detect(
 ) -> GenerationVerdict:
     text, spec, finish_reason = answer
     if thinking_end(text):
-        tokens = recorded_tokens(text)
-        return detect_answerless(tokens, detect_tokens(tokens, spec, finish_reason), spec, finish_reason)
+        return detect_text(text, spec, finish_reason)
     if collapsed is None:
         return _verdict(text, screened, spec, finish_reason)
     short = _verdict(collapsed.text, screened, spec, finish_reason)

@@ -13,7 +13,7 @@ from stresstest.detectors.languages.named import NOT_NAMED, NamedLanguages
 from stresstest.detectors.registry import symptom_info
 from stresstest.detectors.screening.recorded import RecordedText, detect_many
 from stresstest.detectors.screening.screen import OPEN_TAIL
-from stresstest.detectors.suite import detect_answerless, detect_tokens
+from stresstest.detectors.suite import detect_tokens
 from stresstest.detectors.text.features import piece_ends
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.economics.timeline import has_repeated_tail
@@ -208,14 +208,9 @@ def _detect_all(
     ]
     quick = iter(detect_many(answers))
     return [
-        next(quick) if _is_plain(each) else _detect_thoughts(each, spec)
+        next(quick) if _is_plain(each) else detect_tokens(_tokens(each), spec, finish_reason(each))
         for each, spec in zip(records, specs, strict=True)
     ]
-
-
-def _detect_thoughts(record: Record, spec: DetectorSpec) -> GenerationVerdict:
-    tokens, end = _tokens(record), finish_reason(record)
-    return detect_answerless(tokens, detect_tokens(tokens, spec, end), spec, end)
 
 
 def _is_plain(record: Record) -> bool:

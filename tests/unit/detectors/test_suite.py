@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stresstest.detectors.entry import DetectorSpec
-from stresstest.detectors.suite import DetectorSuite, detect_answerless, detect_text, detect_tokens
+from stresstest.detectors.suite import DetectorSuite, detect_text, detect_tokens
 from stresstest.detectors.text.thinking import recorded_tokens
 from stresstest.detectors.text.tokens import text_tokens
 from stresstest.detectors.verdict import WARNING_LOOKBACK
@@ -335,6 +335,6 @@ def test_what_ends_with_nothing_but_reasoning_is_judged_as_the_answer(
     if not marked:
         tokens = recorded_tokens(f"<think>\n{text}")
     spec = DetectorSpec(language="it")
-    verdict = detect_answerless(tokens, detect_tokens(tokens, spec, reason), spec, reason)
+    verdict = detect_tokens(tokens, spec, reason)
     assert (verdict.symptom is SymptomKind.LANGUAGE_DRIFT) == judged
     assert verdict.tokens == len(tokens) == verdict.reasoning
