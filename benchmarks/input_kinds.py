@@ -1,12 +1,23 @@
-"""Texts of thirty kinds at any length: what a scan of other people's logs meets."""
+"""Texts of thirty kinds at any length: what a scan of other people's logs meets.
+
+Prose is that of Python's own library, which everybody has: the paragraphs of its docstrings that are
+sentences without code, figures and brackets, about 200,000 characters.
+"""
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import random
+import re
 import string
+import sysconfig
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+_PARAGRAPH = re.compile(r"[A-Z][^`<>{}=_|\\*\[\]()/@#$%^&+~\"0-9]{80,2000}\.")
 
 _COMMON = [
     "the",
@@ -72,11 +83,33 @@ _ARABIC = "ابتثجحخدذرزسشصضطظعغفقكلمنهوي"
 _THAI = "กขคงจชซดตถทนบปผพฟมยรลวสหอาิีึืุูเแโใไ"
 
 
-def _words(rng: random.Random) -> Iterator[str]:
-    """Sentences of common words."""
-    while True:
-        sentence = " ".join(rng.choices(_COMMON, k=rng.randrange(6, 16)))
-        yield sentence.capitalize() + (".\n\n" if rng.random() < 0.1 else ". ")
+@cache
+def _library_prose() -> tuple[str, ...]:
+    root = Path(sysconfig.get_path("stdlib"))
+    found: dict[str, None] = {}
+    for path in sorted([*root.glob("*.py"), *root.glob("*/*.py")]):
+        if path.parent.name not in ("site-packages", "test"):
+            found |= dict.fromkeys(_paragraphs(path))
+    return tuple(found)
+
+
+def _paragraphs(path: Path) -> Iterator[str]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            for paragraph in (ast.get_docstring(node) or "").split("\n\n"):
+                text = " ".join(paragraph.split())
+                if _PARAGRAPH.fullmatch(text):
+                    yield f"{text}\n\n"
+
+
+def _prose(rng: random.Random) -> Iterator[str]:
+    """The paragraphs in an order of their own, each once."""
+    paragraphs = _library_prose()
+    yield from rng.sample(paragraphs, len(paragraphs))
 
 
 def _pseudowords(rng: random.Random) -> Iterator[str]:
@@ -119,7 +152,7 @@ def _letters(rng: random.Random, n: int) -> str:
 
 
 KINDS: dict[str, Callable[[random.Random], Iterator[str]]] = {
-    "prose": _words,
+    "prose": _prose,
     "unique words": _pseudowords,
     "base64": lambda rng: (base64.b64encode(rng.randbytes(300)).decode() for _ in iter(int, 1)),
     "base64 in lines": lambda rng: (
@@ -162,7 +195,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[str]]] = {
 
 
 def text_of(kind: str, characters: int, seed: int = 1) -> str:
-    """A text of this kind and length."""
+    """A text of this kind and length. Raises ValueError where there is less prose."""
     pieces: list[str] = []
     size = 0
     for piece in KINDS[kind](random.Random(f"{kind}/{seed}")):
@@ -170,4 +203,6 @@ def text_of(kind: str, characters: int, seed: int = 1) -> str:
         size += len(piece)
         if size >= characters:
             break
+    else:
+        raise ValueError(f"there are {size:,} characters of {kind}, and {characters:,} are needed")
     return "".join(pieces)[:characters]
