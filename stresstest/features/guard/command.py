@@ -157,13 +157,20 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
     from stresstest.model.guard import GuardPolicy
     from stresstest.render.text import single_line
 
-    needed = any(rule.policy is GuardPolicy.CAP and rule.max_tokens is None for rule in config.rules)
-    if not needed:
+    capping = [rule for rule in config.rules if rule.policy is GuardPolicy.CAP]
+    if all(rule.max_tokens is not None for rule in capping):
         return []
     from stresstest.store import open_store
 
     with open_store(store) as opened:
         rows = [row for row in opened.thresholds() if row.latest and row.limit]
+        if not rows:
+            own = any(rule.max_tokens is not None for rule in capping)
+            effect = "only rules with a max_tokens of their own cap" if own else "nothing is capped"
+            sys.stderr.write(
+                f"warning: the store holds no safe max_tokens, so {effect}; measure one: "
+                "stresstest run --model M --lang it\n"
+            )
         caps = _usable(rows)
         smallest = {row.subject: row for row in sorted(caps, key=lambda each: -(each.limit or 0))}
         doubts = [
@@ -178,11 +185,6 @@ def _caps(config: GuardConfig, store: str | None) -> list[StoredThreshold]:
 
 def _usable(rows: Sequence[StoredThreshold]) -> list[StoredThreshold]:
     """The limits that may cap; warns of those that may not."""
-    if not rows:
-        sys.stderr.write(
-            "warning: the store holds no safe max_tokens, so nothing is capped; measure one: "
-            "stresstest run --model M --lang it\n"
-        )
     under_load = [row for row in rows if row.holds_up_to is None]
     if len(under_load) < len(rows):
         sys.stderr.write(

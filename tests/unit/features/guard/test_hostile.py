@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -645,14 +646,16 @@ def test_what_caps_production_was_measured_on_several_prompts(
             holds_up_to=alone,
         )
 
-    def caps(*rows: Any) -> list[Any]:
+    rule = GuardRule(policy=GuardPolicy.CAP)
+
+    def caps(*rows: Any, rules: tuple[GuardRule, ...] = (rule,)) -> list[Any]:
         opened = nullcontext(SimpleNamespace(thresholds=lambda: list(rows)))
         monkeypatch.setattr("stresstest.store.open_store", lambda _: opened)
         monkeypatch.setattr(
             provenance_doubts, "doubts_about", lambda _, run_id: [f"The server of {run_id} restarted."]
         )
         monkeypatch.setattr(conclude, "chance_notes", lambda _, row: [f"T of {row.run_id} may be chance."])
-        return list(_caps(GuardConfig((GuardRule(policy=GuardPolicy.CAP),), ()), None))
+        return list(_caps(GuardConfig(rules, ()), None))
 
     single, real, simulated = row(1, simulated=False), row(40, simulated=False), row(40, simulated=True)
     assert caps(single, real, simulated) == [real]
@@ -665,6 +668,10 @@ def test_what_caps_production_was_measured_on_several_prompts(
     assert caps(single) == []
     assert caps(row(40, simulated=False, alone=1), real) == [real]
     assert "hold only for a smaller load" in capsys.readouterr().err
+    assert caps() == []
+    assert "so nothing is capped" in capsys.readouterr().err
+    assert caps(rules=(rule, replace(rule, max_tokens=500))) == []
+    assert "so only rules with a max_tokens of their own cap" in capsys.readouterr().err
 
 
 def test_the_first_event_is_decoded_into_what_is_used_of_it() -> None:
