@@ -27,7 +27,7 @@ def stuttering(text: str, times: int) -> str:
 
 
 def assert_found_at_once(rest: str, within: int) -> None:
-    """A stutter after four healthy sentences is found so many tokens behind them at most, by both readings."""
+    """A stutter after four healthy sentences is found so many tokens behind them at most."""
     healthy = story(4, seed=1)
     found = detect_text(f"{healthy} {rest}", SPEC)
     assert found.symptom is SymptomKind.FLOODING
