@@ -360,7 +360,9 @@ def test_an_interruption_does_not_forget_what_a_service_held_back(
     _, kept, resumed = _interrupt(
         tmp_path, behaviour, "--horizon", "300", until=" 20/38 ", after=1.5, least=3, sign=sign
     )
-    assert len(kept) >= 3
-    assert all(each.unanswered_s > 1 for each in kept.values())
+    withheld = sum(each.unanswered_s > 1 for each in kept.values())  # a busy machine sends others later
+    assert withheld >= 3
     [told] = [note for note in resumed["notes"] if note.startswith("When the run was interrupted")]
-    assert f"nothing had arrived of {len(kept)} of" in told
+    said = re.search(r"nothing had arrived of (\d+) of", told)
+    assert said is not None
+    assert withheld <= int(said[1]) <= len(kept)
