@@ -47,13 +47,14 @@ class ScanVerdict:
     tokens, None if unknown. token_source: "record" | "tokenizer" | "estimate" | "empty" | "sums" | None.
     onset_char, alarm_char: 0-based characters of the answer's text. copy_chars: of one copy of what repeats,
     0 where nothing does. capped: whether max_tokens ended it, None if unknown. ended_looping: whether it did
-    so while the text repeated (DharmaOCR's rule), None where the log does not tell. ended/unresolved: as in
-    `Observation`. lost: the service ended it (abort, error, content_filter) before it failed, or it is empty
-    without a finish reason. stop_unsure: the log writes `stop` for other ends too; repetition: the server
-    ended it because it repeats itself; copied_end: its cap cut it while it repeated itself. cluster,
-    question, digest: 64-bit hashes of prompt, its text, and output, 0 for none; identity: of the record,
-    which only copies of it share; request: of its text in its trace, where one request may have several
-    spans, 0 without a trace. length_class: the requested length. language: the expected language;
+    so while the text repeated (DharmaOCR's rule), None where the log does not tell. counted_to_cap: whether a
+    count that is spread over the text is max_tokens where that ended it; False where it is more.
+    ended/unresolved: as in `Observation`. lost: the service ended it (abort, error, content_filter) before it
+    failed, or it is empty without a finish reason. stop_unsure: the log writes `stop` for other ends too;
+    repetition: the server ended it because it repeats itself; copied_end: its cap cut it while it repeated
+    itself. cluster, question, digest: 64-bit hashes of prompt, its text, and output, 0 for none; identity: of
+    the record, which only copies of it share; request: of its text in its trace, where one request may have
+    several spans, 0 without a trace. length_class: the requested length. language: the expected language;
     language_source: "record" | "given" | "group" | "prompt" | "other language than the group's" | "unknown
     name" | "answer". onset_in: the part that the onset lies in. reasoned: it has reasoning; answered: it has
     anything after that. unseen: it may have failed in text that the log did not keep. unknown_language:
@@ -76,6 +77,7 @@ class ScanVerdict:
     score: float = 0.0
     capped: bool | None = None
     ended_looping: bool | None = None
+    counted_to_cap: bool | None = None
     ended: bool = False
     unresolved: bool = False
     unseen: bool = False
@@ -150,8 +152,9 @@ class GroupResult:
     different texts of them; promptless: kept outputs without one, each of which counts as one to a prompt of
     its own. languages: language → requests; language_sources: source of the language → requests. empty:
     answers without a word. uncounted: answers without a token count; sums: those of them whose counts are
-    sums of running counts. undecided: healthy answers that ended with a possible symptom still open; T is
-    chosen as if each had failed where that began. clustered: some
+    sums of running counts; at_cap: counts that confirm max_tokens, which the answer's end says it reached;
+    beyond_cap: those that exceed it. undecided: healthy answers that ended with a possible symptom still
+    open; T is chosen as if each had failed where that began. clustered: some
     prompt has several outputs; copies: records that are copies of an earlier one, without a prompt or with
     another one (of the random subsample, if there is one); one_text: kept outputs that are one short text, to
     many prompts, beside longer answers; brief: those that have at most a few words, beside longer ones;
@@ -193,6 +196,8 @@ class GroupResult:
     empty: int = 0
     uncounted: int = 0
     sums: int = 0
+    at_cap: int = 0
+    beyond_cap: int = 0
     undecided: int = 0
     capped: int = 0
     unseen: int = 0

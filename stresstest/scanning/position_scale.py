@@ -44,6 +44,8 @@ _BYTES_A_TOKEN, _BEYOND_ASCII = 6, 9
 """Of prose, at most: what nine in ten answers in 15 languages have (o200k, the largest vocabulary at hand). A
 text with fewer of them is taken to fail earlier than it does."""
 _PLAUSIBLE_BYTES = 4
+ESTIMATE = "estimate"
+"""The source of positions that a count is spread over."""
 SUMS = "sums"
 """The source of counts that are no answer's."""
 _OTHER_TOKENIZER = 0.25
@@ -136,7 +138,7 @@ class PositionScale:
             if over and known > _LONGEST_ANSWER:
                 known = _fewest_tokens(text)
             of_log = densities or {}
-            return cls(text, ends, skip, "estimate", known=known, is_overcounted=over, densities=of_log)
+            return cls(text, ends, skip, ESTIMATE, known=known, is_overcounted=over, densities=of_log)
         if not text:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)

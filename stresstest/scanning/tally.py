@@ -55,6 +55,8 @@ class GroupTally:
     dharma: int = 0
     unsure_stops: int = 0
     repetitions: int = 0
+    at_cap: int = 0
+    beyond_cap: int = 0
     reasoned: int = 0
     reasoned_failed: int = 0
     answered: int = 0
@@ -66,6 +68,7 @@ class GroupTally:
     models: Counter[str] = field(default_factory=Counter)
     total: Counter[str] = field(default_factory=Counter)
     wasted: Counter[str] = field(default_factory=Counter)
+    healthy: Counter[str] = field(default_factory=Counter)
     sample: RecordedSample = field(default_factory=RecordedSample)
 
     def add(self, judged: ScanVerdict) -> None:
@@ -93,6 +96,8 @@ class GroupTally:
         if judged.ended_looping is not None:
             self.dharma_known += 1
             self.dharma += judged.ended_looping
+        self.at_cap += judged.counted_to_cap is True
+        self.beyond_cap += judged.counted_to_cap is False
         if judged.symptom is not None:
             self.symptoms[str(judged.symptom)] += 1
         thought = judged.onset_in is AnswerPart.REASONING
@@ -115,6 +120,8 @@ class GroupTally:
         self.total[unit] += extent.length
         if extent.onset is not None:
             self.wasted[unit] += extent.length - extent.onset + 1
+        else:
+            self.healthy[unit] += extent.length
 
     def _limit_models(self) -> None:
         for name in sorted(self.models)[MAX_MODELS:]:
@@ -142,15 +149,26 @@ class GroupTally:
         """A tally that was dumped."""
         found = cls(sample=RecordedSample.load(dumped["sample"]))
         for each in fields(found):
-            value = dumped[each.name]
-            if each.name != "sample":
+            value = dumped.get(each.name)  # None of an earlier version, which did not count it
+            if value is not None and each.name != "sample":
                 setattr(found, each.name, Counter(dict(value)) if isinstance(value, list) else value)
         return found
 
     @property
+    def tokens_a_word(self) -> float | None:
+        """Of healthy answers; None without any, or where tokens are not known of all."""
+        known = self.unit != "words" and self.healthy["words"]
+        return self.healthy["tokens"] / self.healthy["words"] if known else None
+
+    @property
+    def counts_known(self) -> bool:
+        """Whether the tokens are certainly the model's: exact ones, or confirmed by caps."""
+        return self.unit == "tokens" or (self.unit != "words" and self.at_cap > 0)
+
+    @property
     def unit(self) -> str:
-        """Tokens only where every request has them."""
-        if not self.sources.keys().isdisjoint((None, SUMS)):
+        """Tokens only where every request has them, and their caps do not refute them."""
+        if not self.sources.keys().isdisjoint((None, SUMS)) or self.beyond_cap > self.at_cap:
             return "words"
         return "tokens" if set(self.sources) <= _EXACT else "tokens (estimate)"
 
@@ -192,6 +210,8 @@ class GroupTally:
             empty=self.empty,
             uncounted=self.sources[None] + self.sources[SUMS],
             sums=self.sources[SUMS],
+            at_cap=self.at_cap,
+            beyond_cap=self.beyond_cap,
             undecided=self.undecided,
             capped=self.capped,
             unseen=self.unseen,

@@ -20,7 +20,7 @@ from stresstest.features.check.reservations import (
     replayed_objection,
     reservation_notes,
 )
-from stresstest.features.check.sides.sample import CheckSample
+from stresstest.features.check.sides.sample import CheckSample, counts_note
 from stresstest.model import CheckVerdict, Comparison, ComparisonSide, FindingKind, Method, Observation
 from stresstest.model.percent import percent
 from stresstest.statistics.assessment import Assessment, CheckRule, assess_pairs, assess_risk
@@ -193,6 +193,8 @@ def _notes(
         notes.append(
             "Positions are estimates: tokens were distributed over the text according to completion_tokens."
         )
+        if note := counts_note(baseline.tokens_a_word, candidate.tokens_a_word):
+            notes.append(f"{note} T is one length in tokens, and not the same in text.")
     if candidate.threshold.censored_at is not None and baseline.safe_max_tokens and candidate.safe_max_tokens:
         notes.append(
             "No onset was seen in the candidate. Its own safe max_tokens is limited by its sample, not "

@@ -42,6 +42,7 @@ from stresstest.features.check.sides.references import (
 from stresstest.features.check.sides.sample import (
     CheckSample,
     RecordedOutputs,
+    counts_note,
     read_recorded,
     sample_of_recorded,
     sample_of_run,
@@ -201,8 +202,14 @@ class _CheckSession:
             return self._recorded_sample(before, unit), sample_of_run(self.store, reference.id)
         after = await asyncio.to_thread(self._read_files, reference)
         units = before.tally.unit, after.tally.unit
-        one, other = ("words", "words") if "words" in units else units
-        return self._recorded_sample(before, one), self._recorded_sample(after, other)
+        note = counts_note(before.tally.tokens_a_word, after.tally.tokens_a_word)
+        in_words = note is not None and not (before.tally.counts_known and after.tally.counts_known)
+        if in_words or "words" in units:
+            units = "words", "words"
+        baseline, candidate = map(self._recorded_sample, (before, after), units)
+        if in_words:
+            candidate = replace(candidate, notes=(*candidate.notes, f"{note} They are compared in words."))
+        return baseline, candidate
 
     def _recorded_sample(self, read: RecordedOutputs, unit: str) -> CheckSample:
         return sample_of_recorded(read, unit, self.settings.rigor, self.settings.margin)
@@ -340,7 +347,7 @@ def _require_token_unit(unit: str) -> str:
     """The unit, where it can be compared with a run's; UsageError for words."""
     if unit == "words":
         raise UsageError(
-            "The recorded outputs have no token counts, and a run's threshold is in tokens.",
+            "The recorded outputs have no token counts that can be used, and a run's threshold is in tokens.",
             hint="Name the model's tokenizer: --tokenizer tokenizer.json",
         )
     return unit

@@ -63,6 +63,8 @@ def _group(group: GroupResult) -> dict[str, Any]:
         "empty": group.empty,
         "uncounted": group.uncounted,
         "sums": group.sums,
+        "at_cap": group.at_cap,
+        "beyond_cap": group.beyond_cap,
         "undecided": group.undecided,
         "unknown_language": group.unknown_language,
         "several_turns": group.several_turns,

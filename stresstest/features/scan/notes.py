@@ -296,11 +296,18 @@ def _unit_notes(result: ScanResult) -> list[str]:
                 f"of running counts do that a client adds up while it streams (LangChain.js with Gemini). "
                 f"They are not used."
             )
-        lacking = (
-            "the records have no token counts"
-            if uncounted >= requests
-            else f"{format_count(uncounted)} of {format_count(requests)} answers have no token count"
-        )
+        beyond = sum(g.beyond_cap for g in words if g.beyond_cap > g.at_cap)
+        if beyond:
+            found.append(
+                f"Token counts: those of {format_count(beyond)} answers are higher than their max_tokens, so "
+                f"that another tokenizer has made them (LiteLLM's own, for a stream without usage), or they "
+                f"are of several calls. They are not used."
+            )
+        lacking = "the records have no token counts"
+        if beyond:
+            lacking = "the counts are not the model's"
+        elif uncounted < requests:
+            lacking = f"{format_count(uncounted)} of {format_count(requests)} answers have no token count"
         found.append(
             f"Lengths {_group_prefix(words, result)}are in words, counting punctuation marks and line "
             f"breaks: {lacking}. To get max_tokens, give --tokenizer FILE or records with completion_tokens."
@@ -309,9 +316,22 @@ def _unit_notes(result: ScanResult) -> list[str]:
     if estimates:
         found.append(
             f"Token positions {_group_prefix(estimates, result)}are estimated by spreading "
-            f"completion_tokens over the text. --tokenizer FILE makes them exact."
+            f"completion_tokens over the text. {_who_counted(estimates)} --tokenizer FILE makes them exact."
         )
     return found
+
+
+def _who_counted(groups: Sequence[GroupResult]) -> str:
+    """Whether the counts are the served model's: a cap ends an answer at just so many of its tokens."""
+    confirmed = sum(group.at_cap for group in groups)
+    if all(group.at_cap for group in groups):
+        return (
+            f"The server counted them itself: {format_count(confirmed)} that its cap ended have max_tokens."
+        )
+    return (
+        "Nothing tells who counted them: a gateway may have, with another tokenizer (LiteLLM does for a "
+        "stream without usage), and T is then wrong by as much as the two differ."
+    )
 
 
 def _group_prefix(groups: Sequence[GroupResult], result: ScanResult) -> str:

@@ -21,6 +21,8 @@ _ENDED_CLEANLY = "closed"
 """For the suite: no reason is known, but the text ends like one that ended by itself. Nothing is left open;
 a truncation is concluded from known reasons only, and this word is none of them."""
 CHOSEN = (STOP, _ENDED_CLEANLY)
+_MORE_THAN_CAP, _MORE_SHARE = 8, 0.02
+"""Tokens by which a count may exceed max_tokens: special ones, and those of a last speculative step."""
 _TERMINAL = tuple(".!?…؟।۔。！？｡:;\"'»”’)]}*_`」』>~|")
 
 
@@ -42,6 +44,18 @@ def was_capped(record: Record) -> bool | None:
     if record.max_tokens is not None and record.completion_tokens is not None:
         return record.completion_tokens >= record.max_tokens
     return None
+
+
+def counted_to_cap(record: Record) -> bool | None:
+    """Whether max_tokens ended it after as many tokens as were counted, which is so where the server's own
+    tokenizer counts; False where more were counted than max_tokens allows, as another tokenizer does. None
+    where nothing tells."""
+    most, counted = record.max_tokens, record.completion_tokens
+    if most is None or counted is None:
+        return None
+    if counted > most + max(_MORE_THAN_CAP, most * _MORE_SHARE):
+        return False
+    return True if abs(counted - most) <= 1 and _known_end(record) == LENGTH else None
 
 
 def is_unresolved(record: Record, verdict: GenerationVerdict, cut: bool) -> bool:

@@ -24,6 +24,7 @@ from stresstest.records import Record
 from stresstest.records.record import LONG_ANSWER
 from stresstest.scanning.answer.endings import (
     CHOSEN,
+    counted_to_cap,
     ended_as_repetition,
     finish_reason,
     is_unresolved,
@@ -42,6 +43,7 @@ from stresstest.scanning.answer.languages import (
 )
 from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
 from stresstest.scanning.position_scale import (
+    ESTIMATE,
     SUMS,
     PositionScale,
     counts_are_sums,
@@ -129,6 +131,7 @@ def build_verdict(
         loops_to_end=verdict.loops_to_end,
         score=round(_score(verdict), 4),
         capped=capped,
+        counted_to_cap=counted_to_cap(record) if scale.source == ESTIMATE else None,
         ended_looping=_ended_looping(record, capped),
         ended=not (verdict.degenerate or unseen) and capped is not True and end in CHOSEN,
         unresolved=is_unresolved(record, verdict, cut)

@@ -619,6 +619,23 @@ def test_sums_of_running_counts_are_no_counts(tmp_path: Path, summed: bool) -> N
     assert (group.unit, group.uncounted, group.sums) == told
 
 
+@pytest.mark.parametrize(("factor", "unit"), [(1, "tokens (estimate)"), (2, "words")])
+def test_counts_beyond_their_caps_are_another_tokenizers(tmp_path: Path, factor: int, unit: str) -> None:
+    """LiteLLM counts a stream without usage with cl100k, which makes twice as many tokens of Arabic as the
+    model's: a limit of twice the true one was certified."""
+    rows = [
+        {
+            "response": story(4, seed=n) + " and then again it rained." * (60 if n < 5 else 0),
+            "completion_tokens": factor * (500 if n < 5 else 120),
+            "max_tokens": 500,
+            "finish_reason": "length" if n < 5 else "stop",
+        }
+        for n in range(40)
+    ]
+    (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
+    assert (group.unit, group.at_cap, group.beyond_cap) == (unit, 5 * (factor == 1), 5 * (factor == 2))
+
+
 def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:
     """It has none: the others' counts stand. A text without a count still makes the group one of words."""
     rows = [

@@ -12,6 +12,7 @@ from stresstest.campaign.conclusion.chance import chance_note, results_beside, r
 from stresstest.campaign.conclusion.conclude import conclude
 from stresstest.campaign.conclusion.notes import prompts_note
 from stresstest.campaign.provenance.doubts import doubts
+from stresstest.detectors.text.features import piece_count
 from stresstest.errors import InconclusiveError, InterruptedEarlyError
 from stresstest.model import (
     RIGORS,
@@ -55,6 +56,8 @@ MAX_NAMED = 3
 _NO_TEXT = TokenSummary.of([Token("")]).digest
 MAX_READ_GENERATIONS = 40
 """Generations of a run whose token ids are read."""
+_OTHER_SCALE = 1.25
+"""Tokens a word of one side over the other's from which on one tokenizer cannot have counted both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ class CheckSample:
     further: later outputs of prompts, which are not among the observations. empty: for each answer
     without text that no service failure explains, its key of `by_prompt`, or "". refused: the prompts
     that the server took no request with. unread: lines without an answer; lost: answers that the service
-    gave up. languages: of recorded answers, with their number, where known. complete: False where prompts
-    were left out by chance. token_texts: token id → its most frequent text in first answers.
+    gave up. tokens_a_word: of healthy text, None where nothing tells. languages: of recorded answers, with
+    their number, where known. complete: False where prompts were left out by chance. token_texts: token
+    id → its most frequent text in first answers.
     """
 
     label: str
@@ -92,6 +96,7 @@ class CheckSample:
     refused: tuple[str, ...] = ()
     unread: int = 0
     lost: int = 0
+    tokens_a_word: float | None = None
     languages: Mapping[str, int] = field(default_factory=dict)
     complete: bool = True
     tokens_spent: int = 0
@@ -139,6 +144,7 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
     run, certifying = result.run, result.certifying
     observations = known_observations(certifying)
     kinds = Counter(str(g.verdict.symptom) for g in certifying if g.verdict.symptom is not None)
+    token_texts, tokens_a_word = read_tokens(map(store.loader(run.id), certifying[:MAX_READ_GENERATIONS]))
     first: dict[str, Observation] = {}
     for generation, observation in zip(certifying, observations, strict=True):
         # By topic, not by text: the requested length is the ladder's choice and may differ.
@@ -164,7 +170,8 @@ def sample_of_run(store: Store, run_id: str, *, measured_now: bool = False) -> C
         plane=result.verdict.plane,
         run=run,
         certifying=certifying,
-        token_texts=texts_by_token_id(map(store.loader(run.id), certifying[:MAX_READ_GENERATIONS])),
+        token_texts=token_texts,
+        tokens_a_word=tokens_a_word,
         lacking=_incomplete_reason(run)
         or unusable_reason(certifying)
         or spoilt_windows_reason(certifying, RIGORS[run.settings.rigor], run.settings.decoding.temperature)
@@ -199,14 +206,32 @@ def _empty_note(label: str, count: int) -> tuple[str, ...]:
     return (f"{label}: {count} answers are empty. For a pass, a candidate's empty answers count as failed.",)
 
 
-def texts_by_token_id(generations: Iterable[Generation]) -> dict[int, str]:
-    """Token id → its most frequent text."""
+def read_tokens(generations: Iterable[Generation]) -> tuple[dict[int, str], float | None]:
+    """(token id → its most frequent text; tokens a word before the onsets, None without words)."""
     seen: dict[int, Counter[str]] = {}
+    tokens = words = 0
     for generation in generations:
+        onset = generation.verdict.onset
+        healthy = generation.tokens[: None if onset is None else onset - 1]
+        tokens += len(healthy)
+        words += piece_count("".join(token.text for token in healthy))
         for token in generation.tokens:
             if token.id is not None and token.text.strip():
                 seen.setdefault(token.id, Counter())[token.text.strip()] += 1
-    return {each: max(texts, key=lambda t: (texts[t], t)) for each, texts in seen.items()}
+    texts_of = {each: max(texts, key=lambda t: (texts[t], t)) for each, texts in seen.items()}
+    return texts_of, tokens / words if words else None
+
+
+def counts_note(baseline: float | None, candidate: float | None) -> str | None:
+    """That two tokenizers have counted the two sides' tokens, by the tokens a word of each."""
+    if not baseline or not candidate:
+        return None
+    if max(baseline, candidate) < _OTHER_SCALE * min(baseline, candidate):
+        return None
+    return (
+        f"The baseline's answers have {baseline:.2f} tokens a word, the candidate's {candidate:.2f}: "
+        f"different tokenizers have counted them, or the texts are of different kinds."
+    )
 
 
 def _incomplete_reason(run: Run) -> str | None:
@@ -322,6 +347,7 @@ def sample_of_recorded(found: RecordedOutputs, unit: str, rigor: str, margin: fl
         empty=("",) * (tally.missing - tally.lost),
         unread=found.damaged,
         lost=tally.lost,
+        tokens_a_word=tally.tokens_a_word,
         languages={name: count for name, count in tally.languages.items() if name != "unknown"},
         complete=tally.sample.complete,
     )
@@ -374,6 +400,11 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
     if tally.lost:
         notes.append(
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
+        )
+    if tally.beyond_cap > tally.at_cap:
+        notes.append(
+            f"{_file_names(found.files)}: {tally.beyond_cap} answers have more tokens counted than their "
+            f"max_tokens. The counts are another tokenizer's, or of several calls, and are not used."
         )
     notes += _empty_note(_file_names(found.files), tally.empty)
     sample = tally.sample

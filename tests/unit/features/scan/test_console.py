@@ -46,6 +46,20 @@ def test_languages_that_are_not_named_are_counted() -> None:
     assert any("language: English 6, Italian 3; inferred" in note for note in scan_notes(few))
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"at_cap": 5}, "The server counted them itself: 5 that its cap ended have max_tokens."),
+        ({"at_cap": 0}, "Nothing tells who counted them: a gateway may have, with another tokenizer"),
+        ({"unit": "words", "beyond_cap": 5}, "those of 5 answers are higher than their max_tokens"),
+    ],
+)
+def test_who_counted_the_tokens_is_said(more: dict[str, object], said: str) -> None:
+    """LiteLLM counts some streams with a tokenizer of its own: T was twice the true one, and nothing told."""
+    result = ScanResult(9, 0, (group(**{"unit": "tokens (estimate)", **more}),))
+    assert any(said in note for note in scan_notes(result))
+
+
 def test_a_share_that_nobody_knows_is_not_told() -> None:
     """Where no healthy answer is left, a cap cuts no share of them."""
     certified = Threshold(0.05, 0.95, tokens=100, n=60, onsets=0, certified=True)

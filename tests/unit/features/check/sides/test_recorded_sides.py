@@ -351,3 +351,22 @@ def test_lines_that_are_no_json_are_not_asked_for_a_layout(tmp_path: Path, base:
         code, _, err = check(tmp_path, base, str(broken))
         assert code == ExitCode.INCONCLUSIVE
         assert hint in err
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_sides_that_different_tokenizers_counted_are_compared_in_words(tmp_path: Path, factor: int) -> None:
+    """A candidate that looped at the baseline's T passed, as its counts were twice its own model's."""
+
+    def counted(row: Row, text: str, factor: int) -> Row:
+        return {**row, "output": text, "completion_tokens": factor * len(split_pieces(text))}
+
+    fine = [counted(row, row["output"], 1) for row in healthy(0)]
+    broken = [
+        counted(row, f"{row['output'][:700]} {LOOP * 40}" if i % 2 else row["output"], factor)
+        for i, row in enumerate(healthy(100))
+    ]
+    sides = write(tmp_path / "b.jsonl", fine), write(tmp_path / "c.jsonl", broken)
+    code, document, _ = check(tmp_path, *sides)
+    assert (code, document["verdict"]) == (ExitCode.REGRESSION, "regression")
+    assert (document["baseline"]["unit"] == "words") == (factor == 2)
+    assert any("They are compared in words" in note for note in document["notes"]) == (factor == 2)
