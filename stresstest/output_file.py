@@ -127,6 +127,7 @@ def _is_same(one: str | Path, other: str | Path) -> bool:
     try:
         if other == "-":
             return os.path.samestat(Path(one).stat(), os.fstat(0))
-        return Path(one).samefile(str(other).removeprefix("file://"))
+        read = str(other).rpartition("::")[2]  # behind a cache or within an archive
+        return Path(one).samefile(read.removeprefix("file://").removeprefix("local://"))
     except (OSError, ValueError):  # one of them is not there, or an address
         return False

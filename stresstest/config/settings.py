@@ -15,6 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from stresstest.config.credentials.paths import refuse_key_in_path
 from stresstest.config.foreign_files import format_short, read_file
 from stresstest.config.found_file import PROJECT_FILE, refuse_found_options
 from stresstest.config.suggestions import closest_names, did_you_mean
@@ -123,12 +124,19 @@ def _settings_class() -> type[BaseSettings]:
         no_logprobs: bool = False
         stall_timeout: Annotated[float, BeforeValidator(parse_duration)] | None = None
         gpus: str = "auto"
-        gpu_exporter: str | None = None
+        gpu_exporter: Annotated[str, AfterValidator(_plain_exporter)] | None = None
         store: str | None = None
         api_key: str | None = Field(default=None, repr=False)
         display: Annotated[str, AfterValidator(partial(_one_of, "display"))] | None = None
 
     return Settings
+
+
+def _plain_exporter(url: str) -> str:
+    refuse_key_in_path(
+        url, "--gpu-exporter", hint="Put a proxy before it that adds the key, and give the proxy's address."
+    )
+    return url
 
 
 def parse_parameter(name: str, value: object) -> float | int:

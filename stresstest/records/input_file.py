@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from stresstest.config.credentials.paths import without_keys
 from stresstest.errors import UsageError
 from stresstest.model.address import clean_url, without_secrets
 
@@ -33,7 +34,18 @@ _BARE_PASSWORD = re.compile(r"://[^/\s@:]*:(?!\d{1,5}/)[^@\s]{0,300}[/?#][^@\s]{
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
 _NOT_FOUND, _PART, _NO_SUCH_PART = 404, 206, 416
 _PATTERN = frozenset("*?[")
-_MARKS = ("ETag", "etag", "md5Hash", "CRC", "mtime", "LastModified", "last_modified", "updated", "created")
+_MARKS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "CRC",
+    "mtime",
+    "LastModified",
+    "Last-Modified",
+    "last_modified",
+    "updated",
+    "created",
+)
 """What tells one state of a file from another, the surest first. A listing and a look-up of one file agree on
 these, and on nothing else."""
 
@@ -54,11 +66,12 @@ def is_address(name: str) -> bool:
 
 def label(name: str) -> str:
     """The name as it may be shown and written: a signed address keeps its signature to itself, behind a cache
-    (`simplecache::https://…`), too."""
-    return "::".join(
+    (`simplecache::https://…`), too, and any address a key in its path."""
+    shown = "::".join(
         clean_url(part) if part.lower().startswith(_WITH_USERINFO) else part
         for part in map(without_secrets, name.split("::"))
     )
+    return without_keys(shown) if is_address(name) else shown
 
 
 def expand_names(names: Iterable[str]) -> list[str]:
@@ -75,13 +88,23 @@ def expand_names(names: Iterable[str]) -> list[str]:
             with _os_errors(name):
                 system, path = _file_system(name)
                 outer = "".join(name.partition("::")[1:])  # of a file within an archive: where that lies
-                matching = [system.unstrip_protocol(each) + outer for each in sorted(system.glob(path))]
+                server = _lost_server(name, path)
+                matching = [
+                    str(system.unstrip_protocol(each)).replace(":///", f"://{server}/", 1) + outer
+                    for each in sorted(system.glob(path))
+                ]
         except OSError as error:
             raise UsageError(f"{label(name)} cannot be listed: {error.strerror or error}.") from None
         if not matching:
             raise UsageError(f"No file matches {label(name)}.")
         found += matching
     return found
+
+
+def _lost_server(name: str, path: str) -> str:
+    """The server of an address, with its user, where the path in its file system does not begin with it."""
+    rest = name.partition("::")[0].partition("://")[2]
+    return "" if path.strip("/") == rest.strip("/") else rest.partition("/")[0]
 
 
 def file_state(name: str) -> FileState:
@@ -152,7 +175,8 @@ class _RemoteFile(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed and hasattr(self, "_file"):
-            self._file.close()
+            with _os_errors(self._name):
+                self._file.close()
         super().close()
 
 
@@ -235,10 +259,14 @@ def _timeouts(name: str) -> dict[str, Any]:
 def _without_userinfo(text: str, name: str) -> str:
     """A library's sentence without the user and password of an address, which it may take for a bucket. Of a
     password that nobody has encoded, it may quote any part."""
-    if _BARE_PASSWORD.search(name):
+    if any(map(_BARE_PASSWORD.search, name.split("::"))):
         return "its user or password holds a sign that addresses use: write / as %2F, ? as %3F and # as %23"
-    userinfo, at, _ = name.partition("://")[2].partition("/")[0].rpartition("@")
-    return text.replace(userinfo + at, "") if ":" in userinfo else text
+    for link in name.split("::"):
+        userinfo, at, _ = link.partition("://")[2].partition("/")[0].rpartition("@")
+        password = userinfo.partition(":")[2]
+        if password:
+            text = text.replace(userinfo + at, "").replace(password, "…")
+    return without_secrets(text)
 
 
 def _why_not_found(error: FileNotFoundError) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +23,16 @@ from stresstest.records.input_file import FileState, file_state, is_address, lab
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.detect_chunk import detect_chunk, parse_chunk
 from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
+from stresstest.scanning.position_scale import tokenizer_digest
 from stresstest.scanning.scan_state import ScanState
 from stresstest.scanning.verdict_row import VERDICT_COLUMNS, verdict_row
 from stresstest.table_file import table_encoder
 
 PART_COLUMNS: dict[str, type] = {"source": str, "line": int, **VERDICT_COLUMNS, "damaged": str}
 """A row of a part: a verdict and its place, or what is wrong with a line, the other columns null."""
-_DRAFT = ".draft."
+_DRAFT = ".stresstest-draft"
+_DRAFT_NAME = re.compile(rf"{re.escape(_DRAFT)}\.(.+)\.[0-9a-f]{{32}}")
+"""Of a part, and the writer's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class PartWork:
 
     name: as the user gave it, without credentials; verdicts and damage repeat it. path: an absolute path or
     an address. languages: of the groups, as far as this and earlier files tell. show: how many of the worst
-    to keep. folder: absolute.
+    to keep. folder: absolute. tokenizer: a hash of its file, "" without one. scan: of this scan alone.
     """
 
     name: str
@@ -47,20 +51,27 @@ class PartWork:
     show: int
     folder: str
     languages: Mapping[GroupKey, str]
+    tokenizer: str = ""
+    scan: str = ""
 
     @property
     def mark(self) -> str:
         """What the part depends on, as a hash: of other work nothing is taken over."""
         told = (
-            *(__version__, self.path, self.name, self.state, self.job, self.show),
+            *(__version__, self.path, self.name, self.state, self.job, self.show, self.tokenizer),
             sorted(self.languages.items(), key=repr),
         )
         return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
 
     @property
+    def mark_of_scan(self) -> str:
+        """The same of a part that no other scan may take over."""
+        return f"{self.mark}.{self.scan}"
+
+    @property
     def verdicts(self) -> Path:
         """Where the verdicts are: the file's name, told apart from others of that name in other folders."""
-        place = hashlib.blake2b(self.path.encode(), digest_size=4).hexdigest()
+        place = hashlib.blake2b(self.path.encode(), digest_size=8).hexdigest()
         return Path(self.folder) / f"{Path(self.name).name}.{place}.verdicts.jsonl"
 
     @property
@@ -77,8 +88,12 @@ def part_works(files: Sequence[str], job: ScanJob, show: int, folder: Path) -> l
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {folder} cannot be a folder: {error.strerror or error}.") from None
-    at = str(folder.absolute())
-    return [PartWork(label(name), _absolute(name), file_state(name), job, show, at, {}) for name in files]
+    at, scan = str(folder.absolute()), uuid.uuid4().hex
+    tokenizer = tokenizer_digest(job.tokenizer) if job.tokenizer else ""
+    return [
+        PartWork(label(name), _absolute(name), file_state(name), job, show, at, {}, tokenizer, scan)
+        for name in files
+    ]
 
 
 def _absolute(name: str) -> str:
@@ -102,21 +117,27 @@ def with_languages(works: Sequence[PartWork], told: Iterable[GroupLanguages]) ->
 
 
 def judge_part(work: PartWork) -> None:
-    """Judge a file and write its part. Raises UsageError where the file is not the one that was named."""
+    """Judge a file and write its part. Raises UsageError where it, or the tokenizer, is not the one named."""
     _require_same_file(work)
+    _require_same_tokenizer(work)
     state = ScanState(work.job.keys, work.show)
     job = replace(work.job, extract=_line_number)
     encoder = table_encoder(work.verdicts.name, PART_COLUMNS)
-    draft = work.verdicts.with_name(f"{_DRAFT}{work.verdicts.name}.{uuid.uuid4().hex}")
+    draft = work.verdicts.with_name(f"{_DRAFT}.{work.verdicts.name}.{uuid.uuid4().hex}")
+    cut = False
     try:
         with draft.open("wb") as out:
             for chunk in _chunks(work):
                 batch = detect_chunk(chunk, job, work.languages)
+                cut = cut or any(each.rest for each in batch.damaged)
                 state.add_batch(batch)
                 verdicts = zip(batch.extracted, batch.judged, strict=True)
                 out.write(encoder.encode(_rows(work.name, verdicts, batch.damaged)))
         draft.replace(work.verdicts)
-        draft.write_bytes(_encode({"mark": work.mark, "state": state.dump()}))
+        # What could not be told from its next state, or was cut by the network, is judged again another time.
+        lasting = work.state.mark and not (cut and is_address(work.path))
+        mark = work.mark if lasting else work.mark_of_scan
+        draft.write_bytes(_encode({"mark": mark, "state": state.dump()}))
         draft.replace(work.counts)
     finally:
         with contextlib.suppress(OSError):
@@ -140,11 +161,14 @@ def merge_parts(works: Iterable[PartWork], state: ScanState) -> None:
         state.merge(dumped)
 
 
-def clear_drafts(folder: Path) -> None:
-    """Remove what killed work has left half-written."""
-    for path in folder.iterdir():
-        if path.name.startswith(_DRAFT):
-            path.unlink(missing_ok=True)
+def clear_drafts(works: Sequence[PartWork]) -> None:
+    """Remove what killed work on these parts has left half-written, and nothing else from their folder."""
+    own = {work.verdicts.name for work in works}
+    for path in Path(works[0].folder).iterdir() if works else ():
+        draft = _DRAFT_NAME.fullmatch(path.name)
+        if draft and draft[1] in own:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _require_same_file(work: PartWork) -> None:
@@ -160,6 +184,14 @@ def _require_same_file(work: PartWork) -> None:
         f"{work.name} is not the file that was named, where it was to be judged: {why}.",
         hint="All nodes must see the same files: name some on a shared file system.",
     )
+
+
+def _require_same_tokenizer(work: PartWork) -> None:
+    if work.tokenizer and tokenizer_digest(work.job.tokenizer or "") != work.tokenizer:
+        raise UsageError(
+            f"--tokenizer {work.job.tokenizer} is another file where {work.name} was to be judged.",
+            hint="All nodes must see the same files: name one on a shared file system.",
+        )
 
 
 def _chunks(work: PartWork) -> Iterator[RecordChunk]:
@@ -196,5 +228,6 @@ def _read_counts(work: PartWork) -> dict[str, Any] | None:
         document = msgspec.msgpack.decode(work.counts.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
-    found: dict[str, Any] | None = document["state"] if document.get("mark") == work.mark else None
+    known = document.get("mark") in (work.mark, work.mark_of_scan)
+    found: dict[str, Any] | None = document["state"] if known else None
     return found

@@ -8,12 +8,16 @@ was written before it. An empty answer has none, whatever was counted; else only
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
+from pathlib import Path
 from typing import Any
 
 from stresstest.config.foreign_files import read_file
@@ -38,6 +42,8 @@ at most 0.92 tokens a piece, 7,106 short ones in 15 languages 1.18 (0.81 beyond 
 English prose that lost half of its text has 1.45 to 1.48. A smaller loss is not seen."""
 _MAX_TOKENIZER = 256 * 1024 * 1024
 """Bytes of a tokenizer.json; large vocabularies have 35 MB."""
+_MOST_GROWTH = 1_000.0
+"""Of a text by replacements; a few that put one sign for what a pattern matches make it 8 or 16."""
 _LONGEST_ANSWER = 200_000
 """Tokens beyond which a count that its text cannot hold is another number in the wrong column."""
 _BYTES_A_TOKEN, _BEYOND_ASCII = 6, 9
@@ -249,8 +255,31 @@ def require_tokenizer(path: str) -> None:
     _tokenizer(path)
 
 
-@lru_cache(maxsize=2)
+def tokenizer_digest(path: str) -> str:
+    """A hash of a tokenizer's file. Raises UsageError where it cannot be read."""
+    return _digest(path, _file_state(path))
+
+
 def _tokenizer(path: str) -> Any:
+    return _load_tokenizer(path, _file_state(path))
+
+
+def _file_state(path: str) -> tuple[int, ...]:
+    """What tells whether a file is still the one that was read."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@lru_cache(maxsize=2)
+def _digest(path: str, _state: tuple[int, ...]) -> str:
+    return hashlib.blake2b(read_file(path, "--tokenizer:", _MAX_TOKENIZER), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=2)
+def _load_tokenizer(path: str, _state: tuple[int, ...]) -> Any:
     from tokenizers import Tokenizer
 
     content = read_file(path, "--tokenizer:", _MAX_TOKENIZER)
@@ -258,9 +287,28 @@ def _tokenizer(path: str) -> Any:
         found = Tokenizer.from_str(content.decode("utf-8"))
     except Exception as error:  # noqa: BLE001  the library raises bare Exception
         raise UsageError(f"--tokenizer {path} is not a tokenizer.json: {str(error)[:120]}.") from None
+    if found.normalizer is not None:
+        growth = _growth(json.loads(found.normalizer.__getstate__()))
+        if growth > _MOST_GROWTH:
+            raise UsageError(
+                f"--tokenizer {path} may make a text {growth:.0e} times as long before it counts its tokens: "
+                f"no model's does."
+            )
     found.no_padding()  # transformers saves both as they were last used in training
     found.no_truncation()
     return found
+
+
+def _growth(rule: Mapping[str, Any]) -> float:
+    """How many times as long a normalizer's replacements may make a text, at most."""
+    steps = rule.get("normalizers")
+    if isinstance(steps, list):
+        return prod(map(_growth, steps))
+    pattern, content = rule.get("pattern"), rule.get("content")
+    if not isinstance(pattern, dict) or not isinstance(content, str):
+        return 1.0
+    replaced = pattern.get("String")
+    return max(1.0, len(content) / len(replaced)) if replaced else 1.0 + len(content)
 
 
 def token_ids(path: str, text: str) -> tuple[list[int], list[int]]:

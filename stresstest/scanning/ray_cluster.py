@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stresstest.errors import StresstestError, UsageError
+from stresstest.model.address import without_secrets
 from stresstest.own_process import outside_folder
 from stresstest.scanning.parts import (
     PartWork,
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 _RETRIES = 5
 """Deaths of a worker or a node that a file survives. Ray itself counts those for lack of memory apart."""
 _WARM = "stresstest.scanning.preload"
+_HOST_AND_PORT = re.compile(r"(?:ray://)?(?:[^@/]*@)?(\[[^\]]+\]|[^:/@]+):(\d{1,6})")
+_CONNECT_S = 10.0
+_LONGEST_REASON = 300
 _Step = Callable[[PartWork], Any]
 
 
@@ -59,7 +65,7 @@ def scan_on_ray(address: str | None, settings: ScanSettings, listener: RecordPro
                 listener.advanced(done, 0, 0)
         except KeyboardInterrupt:
             interrupted = True
-    clear_drafts(Path(settings.out))
+    clear_drafts(works)
     merge_parts([work for work in works if is_finished(work)] if interrupted else works, state)
     return conclude(state, settings, interrupted=interrupted, seconds=time.monotonic() - began)
 
@@ -76,15 +82,29 @@ def _cluster(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Without an address Ray would join whatever cluster was last started on this machine.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
+    shown = address.rpartition("@")[2]
+    _require_server(address, shown)
     try:
         with outside_folder():
             ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"The Ray cluster at {address} cannot be reached: {error}") from None
+        raise UsageError(f"The Ray cluster at {shown} cannot be reached: {_one_line(str(error))}") from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _require_server(address: str, shown: str) -> None:
+    """UsageError where nothing listens at HOST:PORT: Ray would try for a quarter of an hour."""
+    found = _HOST_AND_PORT.fullmatch(address)
+    if found is None:
+        return
+    try:
+        with socket.create_connection((found[1].strip("[]"), int(found[2])), timeout=_CONNECT_S):
+            pass
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"The Ray cluster at {shown} cannot be reached: {error}.") from None
 
 
 def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int, Any]]:
@@ -120,8 +140,19 @@ def _size(work: PartWork) -> int:
 
 
 def _reason(error: Exception) -> str:
-    cause = getattr(error, "cause", None)
-    return str(cause) if isinstance(cause, StresstestError) else str(error).strip().splitlines()[0]
+    cause = getattr(error, "cause", None)  # of what ran on a worker; Ray itself says where that was
+    if isinstance(cause, StresstestError):
+        return str(cause)
+    return (
+        _one_line(str(error))
+        if cause is None
+        else _one_line(f"{type(cause).__name__}: {cause}".removesuffix(": "))
+    )
+
+
+def _one_line(text: str) -> str:
+    """The first line of what an error says."""
+    return without_secrets(text.strip().partition("\n")[0])[:_LONGEST_REASON]
 
 
 def _tell_languages(work: PartWork) -> Any:

@@ -83,6 +83,13 @@ def test_bad_values_name_the_option_and_the_remedy(key: str, value: object, said
     assert said in str(caught.value)
 
 
+def test_a_key_in_the_path_of_an_exporters_address_is_refused() -> None:
+    """It was stored and shown in every report, as that of a base URL was."""
+    with pytest.raises(UsageError, match="--gpu-exporter holds a key in its path") as refused:
+        config.resolve({"gpu_exporter": "http://box:9400/sk-proj-abcdef1abcdef1abcdef1/metrics"})
+    assert "abcdef1" not in f"{refused.value} {refused.value.hint}"
+
+
 def test_an_api_key_that_fails_validation_is_not_echoed(tmp_path: Path) -> None:
     """Keys never reach an error message."""
     path = tmp_path / "mine.toml"

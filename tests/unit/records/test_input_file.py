@@ -27,6 +27,7 @@ from tests.support.scanned_files import corpus
 ROWS = corpus(12)
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
 SECRET = "hunter2"
+BOT = "123456789:AAabcdefghijklmnopqrstuvwxyz0123456"
 
 
 @dataclass
@@ -284,6 +285,7 @@ def test_answers_are_exported_from_an_address(served: Files, tmp_path: Path) -> 
         (f"sftp://u:{SECRET}@host/x.jsonl", "sftp://host/x.jsonl"),
         (f"HTTPS://u:{SECRET}@host/x.jsonl?code={SECRET}", "https://host/x.jsonl"),
         (f"simplecache::https://host/x.jsonl?code={SECRET}", "simplecache::https://host/x.jsonl"),
+        (f"https://host/file/bot{BOT}/x.jsonl", "https://host/file/bot…/x.jsonl"),
         ("abfs://box@account.dfs.core.windows.net/x", "abfs://box@account.dfs.core.windows.net/x"),
         ("logs/2026-11-24?.jsonl", "logs/2026-11-24?.jsonl"),
     ],
@@ -304,3 +306,34 @@ def test_files_within_an_archive_are_read_by_name_and_by_pattern(tmp_path: Path)
     assert names == [f"zip://a.jsonl{outer}", f"zip://b.jsonl{outer}"]
     assert [open_file(name).read() for name in names] == [LINES, LINES]
     assert file_state(names[0]).mark
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "server"),
+    [
+        ("ftp://box:2121/logs/*.jsonl", "/logs/*.jsonl", "box:2121"),
+        ("sftp://me@box/logs/*.jsonl", "/logs/*.jsonl", "me@box"),
+        ("s3://bucket/logs/*.jsonl", "bucket/logs/*.jsonl", ""),
+        ("memory://logs/*.jsonl", "/logs/*.jsonl", ""),
+        ("file:///logs/*.jsonl", "/logs/*.jsonl", ""),
+        ("zip://*.jsonl::file:///logs.zip", "*.jsonl", ""),
+    ],
+)
+def test_the_server_of_a_pattern_is_not_forgotten(name: str, path: str, server: str) -> None:
+    """fsspec names what an FTP server lists ``ftp:///logs/a.jsonl``, which nobody can open."""
+    assert input_file._lost_server(name, path) == server
+
+
+def test_a_library_that_fails_at_the_end_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cached::file://…` raises AttributeError as it is closed."""
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    file = open_file(f"file://{tmp_path}/a.jsonl")
+    assert file.read(4) == LINES[:4]
+    raw = file.raw  # type: ignore[attr-defined]
+
+    def close() -> None:
+        raise AttributeError("property 'closed'")
+
+    monkeypatch.setattr(raw._file, "close", close)
+    with pytest.raises(OSError, match="property 'closed'"):
+        file.close()

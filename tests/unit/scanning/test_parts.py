@@ -112,9 +112,13 @@ def test_work_that_fails_leaves_nothing_behind(
         with pytest.raises(MemoryError):
             parts.judge_part(works[0])
     assert list(folder.iterdir()) == []
-    (folder / ".draft.a.jsonl.killed").write_text("half a verdict")
-    parts.clear_drafts(folder)
-    assert list(folder.iterdir()) == []
+    own = {folder / name for name in (".draft.chapter1.md", ".stresstest-draft.notes", "plan.md")}
+    for path in own:
+        path.write_text("mine")
+    (folder / f".stresstest-draft.{works[1].verdicts.name}.{'a' * 32}").write_text("half a verdict")
+    (folder / f".stresstest-draft.{works[0].verdicts.name}.{'b' * 32}").mkdir()
+    parts.clear_drafts(works)
+    assert own == {path for path in folder.iterdir() if path.is_file()}
     with pytest.raises(StresstestError, match="are not in"):
         parts.merge_parts(works, ScanState(JOB.keys, 0))
 
@@ -161,3 +165,24 @@ def test_thinned_samples_do_not_depend_on_the_parts(sizes: list[int], seed: int)
             together.merge(part.dump())
         results = [tally.results(RIGORS["quick"], 0.1, by_length=False) for tally in (whole, together)]
     assert results[0] == results[1]
+
+
+def test_what_nothing_tells_from_its_next_state_is_judged_again(files: list[str], tmp_path: Path) -> None:
+    """A server that sends neither a tag nor a time: a gate passed on the verdicts of the day before."""
+    works = judged(files[:1], tmp_path / "parts")
+    unmarked = [replace(work, state=replace(work.state, mark="")) for work in works]
+    assert not any(map(parts.is_finished, unmarked))
+
+
+def test_another_tokenizer_at_the_same_path_is_other_work(files: list[str], tmp_path: Path) -> None:
+    """T was 2.5 times the true one, in the tokens of the model before."""
+    path = tmp_path / "tokenizer.json"
+    marks = set()
+    for text in ("{}", '{"a": 1}'):
+        path.write_text(text)
+        [work] = parts.part_works(files[:1], replace(JOB, tokenizer=str(path)), 2, tmp_path / "parts")
+        marks.add(work.mark)
+    assert len(marks) == 2
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="is another file where"):
+        parts.judge_part(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -99,9 +100,7 @@ def test_a_file_that_fails_is_named_and_the_others_are_kept(
         judge_part(work)
 
     monkeypatch.setattr("stresstest.scanning.ray_cluster.judge_part", fails_once)
-    with pytest.raises(
-        StresstestError, match=r"1 of 3 files could not be judged\. .*1\.jsonl: a worker died"
-    ):
+    with pytest.raises(StresstestError, match=r"1 of 3 files could not be judged\. .*1\.jsonl: MemoryError"):
         scan_on_ray(None, settings, Heard())
     assert scan_on_ray(None, settings, Heard()).requests == 24
     assert sorted(judged) == [settings.files[0], settings.files[1], settings.files[1], settings.files[2]]
@@ -115,3 +114,18 @@ def test_the_folder_and_ray_are_asked_for(settings: ScanSettings, monkeypatch: p
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match="not installed"):
         scan_on_ray(None, settings, Heard())
+
+
+def test_a_cluster_that_is_not_there_is_a_sentence_at_once(
+    inline: InlineRay, settings: ScanSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray tried for a quarter of an hour."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"me:hunter2@127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(
+            UsageError, match=r"The Ray cluster at 127\.0\.0\.1:\d+ cannot be reached"
+        ) as told:
+            scan_on_ray(address, settings, Heard())
+    assert "hunter2" not in str(told.value)
+    assert inline.closed == 0

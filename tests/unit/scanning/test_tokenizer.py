@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,12 @@ from tests.support.stories import story
 
 TOKENIZER = ROOT / "tests" / "lab" / "models" / "lab" / "tokenizer.json"
 SENTENCE = "The old keeper went down to the harbour and counted every boat before the storm came in. "
+
+
+WORDS = {
+    "version": "1.0",
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"},
+}
 
 
 def scanned(folder: Path, text: str, tokenizer: Path) -> dict[str, object]:
@@ -113,3 +120,24 @@ def test_exact_positions_do_not_hide_that_text_is_not_in_the_log(
         [record], ScanJob(language="en", tokenizer=None if tokens else str(TOKENIZER)), {}
     )
     assert found.unseen == unseen
+
+
+def test_a_tokenizer_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+    """It was remembered by its path: a limit in the tokens of the model before."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(WORDS | {"pre_tokenizer": {"type": "Whitespace"}}))
+    before = len(token_ids(str(path), "a a a a")[0])
+    path.write_text(json.dumps(WORDS | {"added_tokens": []}))
+    assert (before, len(token_ids(str(path), "a a a a")[0])) == (4, 1)
+
+
+@pytest.mark.parametrize(("steps", "refused"), [(1, False), (2, False), (4, True)])
+def test_a_tokenizer_that_makes_texts_longer_and_longer_is_refused(
+    tmp_path: Path, steps: int, refused: bool
+) -> None:
+    """Four replacements of one letter by thirty took 7 GB for an answer."""
+    step = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 30}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(WORDS | {"normalizer": {"type": "Sequence", "normalizers": [step] * steps}}))
+    with pytest.raises(UsageError, match="times as long") if refused else nullcontext():
+        require_tokenizer(str(path))
