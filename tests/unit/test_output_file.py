@@ -69,7 +69,6 @@ READING = {
     "verdicts of an address": ("scan", "file://{folder}/log.jsonl", "--out", "log.jsonl"),
     "verdicts of a local address": ("scan", "local://{folder}/log.jsonl", "--out", "log.jsonl"),
     "verdicts behind a cache": ("scan", "simplecache::file://{folder}/log.jsonl", "--out", "log.jsonl"),
-    "verdicts within an archive": ("scan", "zip://a.jsonl::file://{folder}/log.jsonl", "--out", "log.jsonl"),
     "pairs": ("export", "dpo", "log.jsonl", "-o", "link.jsonl"),
     "pairs beside another run's": (
         "export",
