@@ -39,7 +39,8 @@ class Judge:
 
     line: the column that holds whole lines of JSON (`ray.data.read_text`); without it every row is a record.
     fields: as ``--field``: ``["response=path.to.text"]``. language: that the answers are wanted in;
-    without it each answer's own. keep: columns to copy beside the verdicts.
+    without it each answer's own. keep: columns to copy beside the verdicts. Raises ValueError for a column
+    that a verdict has, too.
 
     A row of the result is a verdict of ``scan --out``, or damage: then `damaged` says what is wrong, and the
     other columns are null. A record with several answers becomes several rows.
@@ -52,6 +53,12 @@ class Judge:
         language: str | None = None,
         keep: Sequence[str] = (),
     ) -> None:
+        own = (*VERDICT_COLUMNS, "damaged")
+        twice = sorted({each for each in keep if each in own or list(keep).count(each) > 1})
+        if twice:
+            raise ValueError(
+                f"keep: {', '.join(twice)} would be two columns of one name; rename them in the dataset first"
+            )
         importlib.import_module(_WARM)
         self._line = line
         self._keep = tuple(keep)

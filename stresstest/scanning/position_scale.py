@@ -291,8 +291,8 @@ def _load_tokenizer(path: str, _state: tuple[int, ...]) -> Any:
         growth = _growth(json.loads(found.normalizer.__getstate__()))
         if growth > _MOST_GROWTH:
             raise UsageError(
-                f"--tokenizer {path} may make a text {growth:.0e} times as long before it counts its tokens: "
-                f"no model's does."
+                f"--tokenizer {path} may make a text {growth:,.0f} times as long before it counts its "
+                f"tokens: no model's does."
             )
     found.no_padding()  # transformers saves both as they were last used in training
     found.no_truncation()

@@ -53,3 +53,10 @@ def test_times_in_nanoseconds_are_read_and_kept(pandas_times: pyarrow.Array) -> 
 @pytest.fixture
 def pandas_times() -> pyarrow.Array:
     return pyarrow.array([1_700_000_000_000_000_001] * 2, pyarrow.timestamp("ns"))
+
+
+@pytest.mark.parametrize("keep", [["id"], ["damaged"], ["model", "model"]])
+def test_a_column_that_a_verdict_has_too_is_refused(keep: list[str]) -> None:
+    """Ray failed on the second of that name with a KeyError."""
+    with pytest.raises(ValueError, match="two columns of one name"):
+        Judge(language="en", keep=keep)
