@@ -52,7 +52,8 @@ def _reports(store_file: Path, run_id: str, folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("scenario", "plane"),
     [
-        ("masked-chain", Plane.DECODING),
+        ("loop-at-900", Plane.DECODING),
+        pytest.param("masked-chain", Plane.DECODING, marks=pytest.mark.long),
         pytest.param("language-drift", Plane.CONTEXT, marks=pytest.mark.long),
         pytest.param("concurrency-only", Plane.SYSTEM, marks=pytest.mark.long),
         ("healthy", None),

@@ -68,6 +68,7 @@ def test_the_smallest_penalty_that_works_and_what_it_breaks(sweeps: Sweeps) -> N
     assert "at 1.15, 38 of 38 fail in another way (language drift" in answer
 
 
+@pytest.mark.long
 def test_models_side_by_side_and_the_ratio_of_their_thresholds(sweeps: Sweeps) -> None:
     """About 25 to 1 between two models in Italian; a cell that another sweep has measured is taken."""
     found = sweeps.play(
