@@ -127,9 +127,10 @@ class FloodingDetector:
             self._check_window()
 
     def _take_copies(self, text: str, kind: int, word: str, position: int) -> None:
-        """Follow the words that come again at once, with no sign and no line break between."""
+        """Follow the words that come again at once, with no sign and no line break between. In code, the type
+        and the name of a parameter are one word but for a capital (`Order order`)."""
         if word or "\n" in text:
-            self._stutter.add(word or "\n", position, word=kind == WORD)
+            self._stutter.add(text.strip() or "\n", position, word=kind == WORD)
 
     def _take_sign(self, kind: int, word: str, characters: int) -> None:
         """Take a token that is no word: a figure, a break, white space, or a sign."""

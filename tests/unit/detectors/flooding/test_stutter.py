@@ -56,6 +56,7 @@ def test_words_that_come_again_often_are_a_failure_of_some_kind() -> None:
         "\n".join(f"- **{word}**: {word} is what it is called" for word in story(6).split()),
         "\n".join(f"| {word} | {word} | {word} |" for word in story(6).split()),
         " ".join(f"{word}, {word}." for word in story(6).split()),
+        "".join(f"{word.title()} {word.lower()}, " for word in story(6).split() if word.isalpha()),
     ],
 )
 def test_words_that_are_said_twice_for_a_reason_are_none(text: str) -> None:
