@@ -29,6 +29,9 @@ _Worst = tuple[float, int, int, ScanExample]
 """Score, words wasted, minus the number of the request, the example."""
 MAX_MODELS = 4
 """Model names that are kept for a group, the alphabetically first, so that memory stays bounded."""
+_ODD_COUNTS = 0.1
+"""Of counts that exceed max_tokens to those that confirm it: beyond this share of a group's, another tokenizer
+has made some."""
 _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 
@@ -161,6 +164,11 @@ class GroupTally:
         return self.healthy["tokens"] / self.healthy["words"] if known else None
 
     @property
+    def caps_refute_counts(self) -> bool:
+        """Whether counts exceed max_tokens, and not just here and there among those that confirm it."""
+        return self.beyond_cap > _ODD_COUNTS * self.at_cap
+
+    @property
     def counts_known(self) -> bool:
         """Whether the tokens are certainly the model's: exact ones, or confirmed by caps."""
         return self.unit == "tokens" or (self.unit != "words" and self.at_cap > 0)
@@ -168,7 +176,7 @@ class GroupTally:
     @property
     def unit(self) -> str:
         """Tokens only where every request has them, and their caps do not refute them."""
-        if not self.sources.keys().isdisjoint((None, SUMS)) or self.beyond_cap > self.at_cap:
+        if not self.sources.keys().isdisjoint((None, SUMS)) or self.caps_refute_counts:
             return "words"
         return "tokens" if set(self.sources) <= _EXACT else "tokens (estimate)"
 

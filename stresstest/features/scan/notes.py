@@ -296,7 +296,7 @@ def _unit_notes(result: ScanResult) -> list[str]:
                 f"of running counts do that a client adds up while it streams (LangChain.js with Gemini). "
                 f"They are not used."
             )
-        beyond = sum(g.beyond_cap for g in words if g.beyond_cap > g.at_cap)
+        beyond = sum(g.beyond_cap for g in words if not g.uncounted)
         if beyond:
             found.append(
                 f"Token counts: those of {format_count(beyond)} answers are higher than their max_tokens, so "

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -35,7 +35,7 @@ from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
 from stresstest.scanning.position_scale import is_implausible
 from stresstest.scanning.scan import ScanSettings, extract_with_verdicts, scan
 from stresstest.scanning.scan_state import ScanState
-from stresstest.scanning.tally import ScanTally
+from stresstest.scanning.tally import GroupTally, ScanTally
 from stresstest.scanning.texts_read import TextsRead
 from tests.support.foreign_texts import ITALIAN
 from tests.support.paths import ROOT
@@ -634,6 +634,13 @@ def test_counts_beyond_their_caps_are_another_tokenizers(tmp_path: Path, factor:
     ]
     (group,) = run(write(tmp_path / "a.jsonl", rows)).groups
     assert (group.unit, group.at_cap, group.beyond_cap) == (unit, 5 * (factor == 1), 5 * (factor == 2))
+
+
+@pytest.mark.parametrize(("confirmed", "unit"), [(30, "tokens (estimate)"), (5, "words")])
+def test_a_group_of_two_tokenizers_is_one_of_words(confirmed: int, unit: str) -> None:
+    """One count in thirty may be a typo; one in six is a second model's, or another gateway's."""
+    tally = GroupTally(at_cap=confirmed, beyond_cap=1, sources=Counter(estimate=40))
+    assert tally.unit == unit
 
 
 def test_an_empty_answer_without_a_count_takes_no_tokens_from_its_group(tmp_path: Path) -> None:

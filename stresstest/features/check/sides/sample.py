@@ -401,7 +401,7 @@ def _notes(found: RecordedOutputs) -> tuple[str, ...]:
         notes.append(
             f"{_file_names(found.files)}: {tally.lost} answers were given up by the service or never started."
         )
-    if tally.beyond_cap > tally.at_cap:
+    if tally.caps_refute_counts:
         notes.append(
             f"{_file_names(found.files)}: {tally.beyond_cap} answers have more tokens counted than their "
             f"max_tokens. The counts are another tokenizer's, or of several calls, and are not used."
