@@ -30,8 +30,7 @@ _Worst = tuple[float, int, int, ScanExample]
 MAX_MODELS = 4
 """Model names that are kept for a group, the alphabetically first, so that memory stays bounded."""
 _ODD_COUNTS = 0.1
-"""Of counts that exceed max_tokens to those that confirm it: beyond this share of a group's, another tokenizer
-has made some."""
+"""Counts that exceed max_tokens, over those that confirm it: beyond this, another tokenizer has made some."""
 _EXACT = frozenset({"record", "tokenizer", "empty"})
 
 

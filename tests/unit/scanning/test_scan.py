@@ -639,7 +639,7 @@ def test_counts_beyond_their_caps_are_another_tokenizers(tmp_path: Path, factor:
 @pytest.mark.parametrize(("confirmed", "unit"), [(30, "tokens (estimate)"), (5, "words")])
 def test_a_group_of_two_tokenizers_is_one_of_words(confirmed: int, unit: str) -> None:
     """One count in thirty may be a typo; one in six is a second model's, or another gateway's."""
-    tally = GroupTally(at_cap=confirmed, beyond_cap=1, sources=Counter(estimate=40))
+    tally = GroupTally(at_cap=confirmed, beyond_cap=1, sources=Counter(["estimate"] * 40))
     assert tally.unit == unit
 
 
