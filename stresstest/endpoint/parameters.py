@@ -42,6 +42,8 @@ _GREEDY = {
 }
 """With these an answer is the most likely one, whatever its seed, if the parameter is read."""
 _SAY = "Write a short story about a lighthouse keeper and a storm."
+_AGAIN = 2
+"""Answers that must equal the first one: two that were drawn are one text now and then."""
 _MANY, _FEW = 48, 12
 """Tokens that are compared: of answers that should differ, and of those that should be the same, which
 rounding may part later on."""
@@ -67,8 +69,8 @@ async def unread_parameters(
 ) -> UnreadParameters:
     """Those of the sampling parameters (`PARAMETERS`) that the server is not known to read.
 
-    One request of one token for each name, up to two more of 12 or 48 tokens for each whose invalid value it
-    does not take, and two for all penalties.
+    One request of one token for each name, up to three more of 12 or 48 tokens for each whose invalid value
+    it does not take, and two for all penalties.
     """
     chat = takes_messages(profile)
     probes = [try_features(endpoint, BARE, chat=chat, decoding=_INVALID[name], tokens=1) for name in names]
@@ -102,8 +104,14 @@ class _Effects:
     async def seen(self, name: str) -> bool | None:
         """None where the answers do not tell."""
         if name in _GREEDY:
-            one, other = [await self._text(_GREEDY[name], _FEW) for _ in range(2)]
-            return None if "" in (one, other) else one == other
+            first = await self._text(_GREEDY[name], _FEW)
+            for _ in range(_AGAIN):
+                again = await self._text(_GREEDY[name], _FEW)
+                if "" in (first, again):
+                    return None
+                if again != first:
+                    return False
+            return True
         if self._repeats is None:
             plain = [await self._text(Decoding(temperature=0.0), _MANY) for _ in range(2)]
             self._repeats = plain[0] == plain[1] != ""
