@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from stresstest.config.credentials.shapes import TOKEN
 from stresstest.render.steering import escape_steering
 from stresstest.telemetry.page_sampler import MAX_USED
 
@@ -74,6 +75,8 @@ class GuardMetrics:
 
     def model(self, name: str) -> str:
         """The model's name as a label; the page may be read in a terminal."""
+        if TOKEN.search(name):  # a client's key in the wrong field
+            return OTHER
         name = name if len(name) > _LONGEST else escape_steering(name)
         if name not in self._models and len(self._models) < MAX_MODELS and len(name) <= _LONGEST:
             self._models.add(name)

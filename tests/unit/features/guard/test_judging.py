@@ -15,7 +15,7 @@ from aiohttp import web
 from stresstest.features.guard import exchange as guard_exchange
 from stresstest.features.guard.answer import AnswerReader, ChoiceWatch
 from stresstest.features.guard.asked import PromptSearch, judged_route
-from stresstest.features.guard.metrics import MAX_MODELS, GuardMetrics, named_series
+from stresstest.features.guard.metrics import MAX_MODELS, OTHER, GuardMetrics, named_series
 from stresstest.features.guard.settings import GuardLimits
 from stresstest.features.guard.watch import AnswerWatch
 from stresstest.records import FieldMapping, parse_line
@@ -465,6 +465,7 @@ def test_a_models_name_steers_no_terminal() -> None:
     assert page.isascii()
     assert "\x1b" not in page
     assert metrics.model("org/Qwen-3 é") == "org/Qwen-3 é"
+    assert metrics.model("sk-proj-abcdef1abcdef1abcdef1") == OTHER
 
 
 async def test_requests_for_other_things_than_answers_are_not_counted() -> None:
