@@ -22,6 +22,7 @@ from stresstest.records.padding import without_padding
 from stresstest.records.record import given_text
 from stresstest.scanning.answer.languages import infer_languages, wanted_language
 from stresstest.scanning.answer.verdict import build_verdict
+from stresstest.scanning.densities import ALONE
 from stresstest.scanning.detect_chunk import ParsedChunk, detect_chunk
 from stresstest.scanning.job import ScanJob
 
@@ -110,7 +111,7 @@ class StreamDetector:
         self._rest = ""
         found = self._suite.finish(finish_reason)
         return public_verdict(
-            build_verdict(record, found, wanted_language(record, self._job, None), self._job, {})
+            build_verdict(record, found, wanted_language(record, self._job, None), self._job, ALONE)
         )
 
     def _pass_on(self, pieces: Sequence[str], *, reasoning: bool) -> None:

@@ -61,8 +61,29 @@ _LEAD = (
     r"|[Cc]ould not|[Cc]annot)\b[^\n]{0,60}?(?:[:\]\u2014,-]|\(error_code: \d+,)\s+)?"
 )
 """What an application writes before it: "Error in generating model output:" (smolagents)."""
+_IN_TRANSIT = (
+    r"bad response status code [45]\d\d\b|error, status code: [45]\d\d,|stream error: stream ID \d"
+    r"|[\w ]{0,40}(?:[Ee]rror|[Ff]ailed|[Tt]imeout|[Uu]navailable|[Oo]verloaded)[\w ]{0,20} \(request id: "
+    r"|<_\w*(?:Rendezvous|RpcError) of RPC that|Failure during \w+\. \((?:GET|POST) http"
+    r"|\d\d? (?:CANCELLED|UNKNOWN|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED|INTERNAL|UNAVAILABLE): "
+    r"|Read timeout on endpoint URL: \"|req_id: \w{8,} \w+Error|\[\w+\] Connection Error, "
+    r"|Response payload is not completed: |\('Connection aborted\.',|upstream connect error or disconnect"
+    r"|Server error: CANCELLED|\*\*(?:GENERATION STOPPED|LLMServer Generate Error)|\$ERROR\$\s*\Z"
+    r"|The (?:request|operation) was cancell?ed (?:due to the configured|after \d)"
+    r"|llama runner process has terminated: |Ollama call failed with status code [45]\d\d"
+    r"|(?:Server|Client) error: (?:Server|Client) error \("
+    r"|(?:[Rr]equest failed with status code [45]\d\d|HTTP error! status: [45]\d\d|error code: 5\d\d"
+    r"|(?:Request|Operation|Generation) timed out after [\d.]+ ?(?:m?s|seconds)|timeout of \d+ ?ms exceeded"
+    r"|\[Errno \d+\] [A-Z][^\n]{0,80}|Timeout on reading data from socket|Response ended prematurely"
+    r"|peer closed connection without sending complete message body|no healthy upstream|stream timeout"
+    r"|Server disconnected(?: without sending a response)?|socket hang up|fetch failed"
+    r"|(?:This|The) operation (?:was aborted(?: due to timeout)?|timed out)|Internal Server Error"
+    r"|Gateway Time-?out|Bad [Gg]ateway)(?: \([^)\n]{0,80}\))?\.?\s*\Z"
+)
+"""What HTTP and gRPC clients, and gateways (one-api, Envoy, Cloudflare, Dify, Ollama) say of a request that
+broke off. The last ones are all there is: an answer about an error goes on."""
 _CLIENT_ERROR = re.compile(
-    rf"\s*{_LEAD}(?:(?:{_CLIENTS})\.(?:\w+\.)*_?[A-Z]\w*(?:: |(?:Error|Exception|Timeout)\()"
+    rf"\s*{_LEAD}(?:{_IN_TRANSIT}|(?:{_CLIENTS})\.(?:\w+\.)*_?[A-Z]\w*(?:: |(?:Error|Exception|Timeout)\()"
     r"|Traceback \(most recent call last\):\s+File \"|Error code: [45]\d\d - [{\[]"
     r"|[45]\d\d (?:Server|Client) Error: |[45]\d\d \{\""
     r"|(?:Server|Client) error '[45]\d\d |\[[45]\d\d\] [A-Z]"
@@ -73,11 +94,11 @@ _CLIENT_ERROR = re.compile(
     r"|(?:[A-Z][\w' -]{2,60}: )?line \d+ column \d+ \(char \d+\)"
     r"|CUDA out of memory\. Tried to allocate|CUDA error: |Error during inference: "
     r"|\*\*NETWORK ERROR DUE TO HIGH TRAFFIC\. PLEASE REGENERATE"
-    r"|Error: timeout of \d+ ?ms exceeded)"
+    r"|Error: timeout of \d+ ?ms exceeded|Ran into this error: )"
 )
 """How Python prints an exception that a client has raised, with its traceback or without; how the clients of
 OpenAI, Hugging Face, Cohere, Mistral, NVIDIA and Google say it, and requests, httpx, aiohttp, axios, Go,
-Spring, Envoy, Python's JSON and PyTorch, with the address and an id behind it; BFCL and FastChat."""
+Spring, Envoy, Python's JSON and PyTorch, with the address and an id behind it; BFCL, FastChat and goose."""
 _LONGEST_BODY = 20_000
 _ERROR_PAGE = re.compile(
     r"\s*<(?:!doctype html|html)\b.{0,2000}?<title>[^<]{0,120}?(?:\b5\d\d\b|error: the request)",

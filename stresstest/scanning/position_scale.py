@@ -29,6 +29,7 @@ from stresstest.model.scanned import Extent
 from stresstest.model.tokens import MIN_UNSEEN_TOKENS
 from stresstest.records import Record
 from stresstest.records.record import utf8_size
+from stresstest.scanning.densities import Neighbours, bytes_a_token
 from stresstest.scanning.running_counts import are_running_sums
 
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kKmM]?)(?![a-zA-Z0-9])")
@@ -46,18 +47,12 @@ _MOST_GROWTH = 1_000.0
 """Of a text by replacements; a few that put one sign for what a pattern matches make it 8 or 16."""
 _LONGEST_ANSWER = 200_000
 """Tokens beyond which a count that its text cannot hold is another number in the wrong column."""
-_BYTES_A_TOKEN, _BEYOND_ASCII = 6, 9
-"""Of prose, at most: what nine in ten answers in 15 languages have (o200k, the largest vocabulary at hand). A
-text with fewer of them is taken to fail earlier than it does."""
 _PLAUSIBLE_BYTES = 4
 ESTIMATE = "estimate"
 """The source of positions that a count is spread over."""
 SUMS = "sums"
 """The source of counts that are no answer's."""
 _OTHER_TOKENIZER = 0.25
-_FEW = 10
-_LEAST_HEALTHY = 8
-"""Healthy answers from which the tokens a byte of a log are known."""
 
 
 def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: str | None) -> bool:
@@ -66,22 +61,6 @@ def needs_text_positions(record: Record, verdict: GenerationVerdict, tokenizer: 
         return True
     other = tokenizer is not None or record.completion_tokens is not None
     return other and verdict.observed < verdict.tokens
-
-
-def healthy_densities(records: Sequence[Record], verdicts: Sequence[GenerationVerdict]) -> dict[int, float]:
-    """Bytes a character → tokens a byte, fewer than nine in ten healthy answers with a count have; of scripts
-    with enough of them. The median is too many where a log has tables of figures beside prose that loops."""
-    found: dict[int, list[float]] = {}
-    for record, verdict in zip(records, verdicts, strict=True):
-        text, count = record.reasoning + record.text, record.completion_tokens
-        if count and text and not verdict.degenerate:
-            size = utf8_size(text)
-            found.setdefault(round(size / len(text)), []).append(count / size)
-    return {
-        script: sorted(each)[len(each) // _FEW]
-        for script, each in found.items()
-        if len(each) >= _LEAST_HEALTHY
-    }
 
 
 def counts_are_sums(records: Sequence[Record], verdicts: Sequence[GenerationVerdict]) -> bool:
@@ -103,7 +82,7 @@ class PositionScale:
 
     known: the answer's tokens in all, where that is all there is. offsets: characters at which a tokenizer's
     tokens begin. source "empty": nobody counted, and there is nothing to count. is_overcounted: the text
-    is too short for its tokens: the log cut it, or left reasoning or special tokens out. densities: of the
+    is too short for its tokens: the log cut it, or left reasoning or special tokens out. neighbours: of the
     log's healthy answers.
     """
 
@@ -115,7 +94,7 @@ class PositionScale:
     offsets: Sequence[int] | None = None
     worded: bool = True
     is_overcounted: bool = False
-    densities: Mapping[int, float] = field(default_factory=dict)
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     @classmethod
     def of(
@@ -123,7 +102,7 @@ class PositionScale:
         record: Record,
         ends: Sequence[int],
         tokenizer: str | None,
-        densities: Mapping[int, float] | None = None,
+        neighbours: Neighbours | None = None,
     ) -> PositionScale:
         """The best scale that this record has."""
         text = record.reasoning + record.text
@@ -143,8 +122,8 @@ class PositionScale:
             over = is_implausible(known, text) or (bool(text) and not record.has_text)
             if over and known > _LONGEST_ANSWER:
                 known = _fewest_tokens(text)
-            of_log = densities or {}
-            return cls(text, ends, skip, ESTIMATE, known=known, is_overcounted=over, densities=of_log)
+            like = neighbours or Neighbours()
+            return cls(text, ends, skip, ESTIMATE, known=known, is_overcounted=over, neighbours=like)
         if not text:
             return cls(text, ends, skip, "empty", known=0)
         return cls(text, ends, skip, None)
@@ -191,10 +170,9 @@ class PositionScale:
         spread = _fewest_tokens(self.text) if self.is_overcounted else self.known or 0
         if char >= len(self.text):
             return spread if self.text else 0
-        before = utf8_size(self.text[:char])
-        script = round(before / char) if char else 1
-        density = self.densities.get(script, 1 / _bytes_a_token(script))
-        return min(spread * before // max(size, 1), int(before * density))
+        before = self.text[:char]
+        told = utf8_size(before)
+        return min(spread * told // max(size, 1), int(told * self.neighbours.density(before)))
 
     def _start(self, position: int) -> int:
         """Characters before a 1-based position, blanks before its word left out."""
@@ -209,14 +187,9 @@ class PositionScale:
         return self.ends[position - 1] if position >= 1 else 0
 
 
-def _bytes_a_token(script: int) -> int:
-    """script: bytes a character, rounded."""
-    return _BYTES_A_TOKEN if script <= 1 else _BEYOND_ASCII
-
-
 def _fewest_tokens(text: str) -> int:
     size = utf8_size(text)
-    return size // _bytes_a_token(round(size / len(text))) if text else 0
+    return size // bytes_a_token(round(size / len(text))) if text else 0
 
 
 def _exceeds(counted: int, tokens: int) -> bool:

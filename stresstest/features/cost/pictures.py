@@ -8,6 +8,7 @@ contain "$".
 from __future__ import annotations
 
 import importlib.util
+import os
 import statistics
 import warnings
 from collections.abc import Sequence
@@ -78,9 +79,15 @@ def write_picture(cost: Cost, path: Path) -> None:
 
 
 def import_matplotlib() -> Any:
-    """The library, with none of the settings that the current folder may hold: they are partly code."""
-    with outside_folder():
-        import matplotlib as mpl
+    """The library, with none of the settings that the current folder may hold: they are partly code. A
+    backend that the environment names (Jupyter's) may not be there, and is not used: nothing is shown."""
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        with outside_folder():
+            import matplotlib as mpl
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
     return mpl
 
 

@@ -41,13 +41,13 @@ from stresstest.scanning.answer.languages import (
     languages_named,
     wanted_language,
 )
+from stresstest.scanning.densities import HealthyAnswers
 from stresstest.scanning.job import GroupKey, ScanJob, group_key, shorten
 from stresstest.scanning.position_scale import (
     ESTIMATE,
     SUMS,
     PositionScale,
     counts_are_sums,
-    healthy_densities,
     length_class,
     needs_text_positions,
 )
@@ -59,10 +59,10 @@ def detect_records(
     """The suite's verdicts on some records, on the scales that each can be measured in."""
     wanted = [wanted_language(each, job, languages.get(group_key(each, job.keys))) for each in records]
     verdicts = _detect_all(records, [language for language, _ in wanted])
-    densities = healthy_densities(records, verdicts)
+    healthy = HealthyAnswers(records, verdicts, [language for language, _ in wanted])
     sums = job.tokenizer is None and counts_are_sums(records, verdicts)
     return [
-        build_verdict(*row, job, densities, sums=sums) for row in zip(records, verdicts, wanted, strict=True)
+        build_verdict(*row, job, healthy, sums=sums) for row in zip(records, verdicts, wanted, strict=True)
     ]
 
 
@@ -71,12 +71,12 @@ def build_verdict(
     verdict: GenerationVerdict,
     wanted: tuple[str | None, str | None],
     job: ScanJob,
-    densities: Mapping[int, float],
+    healthy: HealthyAnswers,
     *,
     sums: bool = False,
 ) -> ScanVerdict:
     """What is kept of an answer's verdict. wanted: the language that the suite judged it against, and its
-    source, as `wanted_language` says. densities: `healthy_densities`. sums: the counts of the log are sums of
+    source, as `wanted_language` says. healthy: of its log. sums: the counts of the log are sums of
     running counts."""
     language, source = wanted
     unknown = False
@@ -108,7 +108,9 @@ def build_verdict(
     if record.hole is not None:
         verdict = _as_far_as_the_hole(record, verdict)
     placed = not _is_plain(record) or needs_text_positions(record, verdict, job.tokenizer)
-    scale = PositionScale.of(record, _token_ends(record) if placed else (), job.tokenizer, densities)
+    scale = PositionScale.of(
+        record, _token_ends(record) if placed else (), job.tokenizer, healthy.like(record, wanted[0])
+    )
     # Of an answer that ended by itself, the log may have left healthy reasoning out.
     beyond = scale.is_overcounted and not verdict.degenerate and (capped is True or end not in CHOSEN)
     unattributed = record.several_turns and not verdict.degenerate

@@ -25,8 +25,9 @@ MAX_KEPT = 100_000
 is 1.07 %."""
 MAX_OF_A_PROMPT = 16
 """Outputs of one prompt that a random subsample keeps: the first. Otherwise one prompt could fill it."""
-_FEWEST_ALIKE, _ALIKE_SHARE, _LONGER_THAN_ONE = 5, 0.01, 2
-"""Prompts with one short answer, and their part of the outputs, that a note has where most are longer."""
+_FEWEST_ALIKE, _ALIKE_SHARE, _SHORT_TEXT = 5, 0.001, 2 * COPY_TOKENS
+"""Prompts with one short answer, and their part of the outputs, that a note has where most are longer: a part
+of what a gate allows."""
 _BRIEF, _SHARE_BRIEF = 6, 0.1
 """Words and signs of a label or a number ("-1234.5" has five), and their part of the outputs in a note."""
 _BUCKETS = 1024
@@ -235,14 +236,14 @@ class RecordedSample:
         names, _, digests = self._names
         alike: Counter[int] = Counter()
         for digest, onset, length in zip(digests, self._words[0], self._words[2], strict=True):
-            if digest and onset == ABSENT and 0 < length < COPY_TOKENS:
+            if digest and onset == ABSENT and 0 < length < _SHORT_TEXT:
                 alike[digest] += 1
         if not alike:
             return 0
         [(text, count)] = alike.most_common(1)
         prompts = {name for name, digest in zip(names, digests, strict=True) if digest == text}
         few = len(prompts) < max(_FEWEST_ALIKE, _ALIKE_SHARE * len(self))
-        return 0 if few or not self._others_have(_LONGER_THAN_ONE * COPY_TOKENS, count) else count
+        return 0 if few or not self._others_have(_SHORT_TEXT, count) else count
 
     @property
     def brief(self) -> int:

@@ -131,6 +131,18 @@ def test_an_answer_is_an_answer(text: str) -> None:
         "allocated memory 77.91 GiB is allocated by PyTorch, and 512.31 MiB is reserved by PyTorch but "
         "unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF.",
         "**NETWORK ERROR DUE TO HIGH TRAFFIC. PLEASE REGENERATE OR REFRESH THIS PAGE.**\n\n(error_code: 5)",
+        "Ran into this error: Server error: Server error (504 Gateway Timeout): bad response status code 504 "
+        "(request id: 20261130120015100111).\n\nPlease retry if you think this is a transient error.",
+        "Error: bad response status code 504 (request id: 20261130120015100111)",
+        "<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.DEADLINE_EXCEEDED",
+        "Failure during generate. (POST https://host/ml/v1/text/generation?version=2024)\nStatus code: 504",
+        "stream error: stream ID 5; INTERNAL_ERROR; received from peer",
+        "Error: Request failed with status code 504",
+        "Error: Request timed out after 120.3 seconds",
+        "API Error: The operation timed out.",
+        "peer closed connection without sending complete message body (incomplete chunked read)",
+        "Error: 14 UNAVAILABLE: upstream request timeout",
+        "$ERROR$",
     ],
 )
 def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
@@ -161,6 +173,11 @@ def test_an_error_that_was_logged_as_the_answer(text: str) -> None:
         "<!DOCTYPE html><html><head><title>404 – Page not found</title></head></html>",
         TEXT,
         "The error means that the request failed: Error code 500 is raised by the server, which logs it.",
+        "Error message: Request failed with status code 404 means that the page is not there.",
+        "Error: Internal Server Error is what a browser shows when the server has failed.",
+        "3 UNKNOWNS: what we do not know of the harbour.",
+        "Your refund (request id: 8812) is on its way.",
+        "[Errno 13] Permission denied: this is what Python says when it may not open a file. " * 4,
         "Error handling: read the body first. 500 is what a gateway sends when its upstream is gone.",
     ],
 )

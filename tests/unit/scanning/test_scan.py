@@ -602,6 +602,27 @@ def test_a_flood_of_signs_is_not_dated_by_its_own_density() -> None:
     assert alone.tokens.length == among.tokens.length == 4000
 
 
+@pytest.mark.parametrize("model", ["m1", "m2"])
+def test_a_failure_is_dated_by_answers_of_its_own_kind(model: str) -> None:
+    """Among invoices, which have twice as many tokens a byte, a story's onset was dated at 2.5 times its
+    place, and a limit of 533 certified where 209 was safe."""
+    prose = story(20, seed=1)[:2000]
+    flooded = Record("x", "f", 1, prose + "!" * 3000, completion_tokens=3400, model="m1")
+    told, dense = [], []
+    for n in range(9):
+        text = story(12, seed=n)
+        told.append(Record(f"s{n}", "f", n, text, completion_tokens=len(text) // 5, model="m1"))
+    for n in range(900):
+        text = json.dumps({"id": n, "total": n * 37, "tax": n * 7, "paid": [n, 2 * n, 3 * n]})
+        dense.append(Record(f"i{n}", "f", n, text, completion_tokens=len(text) // 2, model=model))
+    near, far = (
+        detect_records([flooded, *each], ScanJob(language="en"), {})[0] for each in ([*told, *dense], told)
+    )
+    assert near.tokens == far.tokens
+    assert near.tokens is not None
+    assert near.tokens.onset in range(380, 402)
+
+
 @pytest.mark.parametrize("summed", [True, False])
 def test_sums_of_running_counts_are_no_counts(tmp_path: Path, summed: bool) -> None:
     """LangChain.js added up what Gemini's streams tell so far: a limit of 425 tokens was certified where

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -148,3 +150,14 @@ def test_without_matplotlib_there_is_a_clear_sentence(
     with pytest.raises(UsageError, match="matplotlib") as caught:
         require_picture_support(str(tmp_path / "cost.png"))
     assert "pip install" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "Qt4Agg"])
+def test_a_backend_that_is_not_there_is_not_asked_for(backend: str) -> None:
+    """Jupyter names its own to whatever it starts: a picture for a file was an internal error."""
+    code = "import os; from stresstest.features.cost.pictures import import_matplotlib as load; load()"
+    subprocess.run(
+        [sys.executable, "-c", f"{code}; assert os.environ['MPLBACKEND'] == {backend!r}"],
+        check=True,
+        env={**os.environ, "MPLBACKEND": backend},
+    )
