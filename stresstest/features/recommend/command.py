@@ -31,6 +31,7 @@ Examples:
 """
 FORMATS = ("table", "json", "vllm", "openai", "litellm", "env", "openmetrics")
 
+_FOR_READERS = frozenset({"table", "json", "openmetrics"})
 _MOST_FALLBACK_PRICE = 1_000_000
 
 
@@ -100,6 +101,8 @@ def command(
         if task is not None and task != name:
             found = _of_this_text(every, task)
         rows = found if allow_one_prompt else _without_single_prompts(found)
+        if output not in _FOR_READERS:  # the others enforce: a simulator's limit stands in for no real one
+            rows = [row for row in rows if not row.simulated] or rows
         _warn_about_answers(store, rows)
         _warn_about_server(store, rows, base_url, options["api_key"])
         # Only these formats show the cheapest caps; the others enforce certified limits.
@@ -120,7 +123,7 @@ def command(
     if text:
         typer.echo(text)
     if not any(row.limit for row in rows):
-        if rows and output not in {"table", "json", "openmetrics"}:
+        if rows and output not in _FOR_READERS:
             _say_why_nothing(rows)
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
@@ -320,8 +323,7 @@ def _text(output: str, rows: Sequence[StoredThreshold], cheapest: Sequence[Cheap
         from stresstest.render.openmetrics import metrics_text, threshold_samples
 
         return metrics_text(threshold_samples(rows)).removesuffix("\n")
-    limits = group_limits(rows)
-    found = [each for each in limits if not each.simulated] or limits  # simulated ones only without others
+    found = group_limits(rows)
     if output == "openai":
         return dumps(formats.openai_document(found))
     _refuse_several(output, found)

@@ -407,6 +407,18 @@ def test_a_simulators_limit_never_stands_in_for_a_measured_one(tmp_path: Path) -
     assert (code, '"max_new_tokens": 900' in out, "SIMULATED" in out) == (0, True, False)
 
 
+@pytest.mark.parametrize("output", ["vllm", "env", "litellm", "openai"])
+def test_a_real_run_without_a_limit_is_not_hidden_by_a_simulated_one(tmp_path: Path, output: str) -> None:
+    """The flags of a simulator were printed for a model that had been measured and is unfit."""
+    store = tmp_path / "s.db"
+    fill(store, [row(run_id="sim-1", simulated=True, tokens=9000), row(run_id="real-1", tokens=None)])
+    code, out, err = recommend(store, "--format", output)
+    assert code == 4
+    assert "9000" not in out
+    assert "8100" not in out
+    assert "no limit is printed" in err
+
+
 def test_what_a_limit_stands_on_is_compared_with_what_is_served() -> None:
     """Version, weights and length that differ are named; what one side does not know is no difference."""
     before = EndpointProfile("http://a/v1", "m", version="0.32.0", root="/models/a", max_model_len=4096)
