@@ -27,6 +27,8 @@ from stresstest.records.json_elements import count_keys, json_elements, too_many
 from stresstest.records.parquet import MAX_ROW, parquet_rows, require_parquet
 from stresstest.records.record import DamagedLine, RawRecord, RecordChunk, UnreadableError
 
+UNREADABLE = "cannot be read"
+"""How the reason begins where the file, or the network, failed, and not what it holds."""
 CHUNK_BYTES = 1 << 20
 """Of JSON in a chunk, about: a tenth of a second of work."""
 MAX_LINE = 64 << 20
@@ -114,7 +116,7 @@ def read_chunks(name: str) -> Iterator[RecordChunk]:
             if not is_address(name) and file.seekable() and file.tell() > os.fstat(file.fileno()).st_size:
                 yield _damaged_chunk(shown, 0, "it was cut while it was read (rotated?): the rest is lost")
     except OSError as error:
-        yield _damaged_chunk(shown, 0, f"cannot be read ({error.strerror or error})")
+        yield _damaged_chunk(shown, 0, f"{UNREADABLE} ({error.strerror or error})")
 
 
 def row_chunks(source: str, rows: Iterable[dict[str, Any] | str]) -> Iterator[RecordChunk]:

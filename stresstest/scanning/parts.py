@@ -20,6 +20,7 @@ from stresstest.errors import StresstestError, UsageError
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import DamagedLine, Record, RecordChunk
 from stresstest.records.input_file import FileState, file_state, is_address, label
+from stresstest.records.source import UNREADABLE
 from stresstest.scanning.answer.languages import infer_languages
 from stresstest.scanning.detect_chunk import detect_chunk, parse_chunk
 from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob
@@ -129,7 +130,7 @@ def judge_part(work: PartWork) -> None:
         with draft.open("wb") as out:
             for chunk in _chunks(work):
                 batch = detect_chunk(chunk, job, work.languages)
-                cut = cut or any(each.rest for each in batch.damaged)
+                cut = cut or any(each.reason.startswith(UNREADABLE) for each in batch.damaged)
                 state.add_batch(batch)
                 verdicts = zip(batch.extracted, batch.judged, strict=True)
                 out.write(encoder.encode(_rows(work.name, verdicts, batch.damaged)))

@@ -16,7 +16,7 @@ from stresstest.errors import StresstestError, UsageError
 from stresstest.features.scan.document import scan_document
 from stresstest.model import RIGORS, SymptomKind
 from stresstest.model.scanned import Extent, ScanVerdict
-from stresstest.records import parse_fields
+from stresstest.records import DamagedLine, RecordChunk, parse_fields
 from stresstest.render.json_text import dumps
 from stresstest.scanning import parts
 from stresstest.scanning.job import ScanJob
@@ -186,3 +186,20 @@ def test_another_tokenizer_at_the_same_path_is_other_work(files: list[str], tmp_
     path.write_text("{}")
     with pytest.raises(UsageError, match="is another file where"):
         parts.judge_part(work)
+
+
+@pytest.mark.parametrize(
+    ("reason", "lasting"), [("cannot be read (reset)", False), ("the gzip is cut", True)]
+)
+def test_what_the_network_cut_is_judged_again(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, lasting: bool
+) -> None:
+    """A failure of the network was kept as a finished part, and only another folder helped."""
+    cut = RecordChunk("a", (), (DamagedLine("a", 0, reason, rest=True),))
+    monkeypatch.setattr(parts.records, "read_chunks", lambda _: iter([cut]))
+    address = [f"file://{files[0]}"]
+    [work] = parts.part_works(address, JOB, 2, tmp_path / "parts")
+    parts.judge_part(work)
+    assert parts.is_finished(work)
+    [later] = parts.part_works(address, JOB, 2, tmp_path / "parts")
+    assert parts.is_finished(later) == lasting
