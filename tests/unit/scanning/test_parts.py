@@ -188,15 +188,13 @@ def test_another_tokenizer_at_the_same_path_is_other_work(files: list[str], tmp_
         parts.judge_part(work)
 
 
-@pytest.mark.parametrize(
-    ("reason", "lasting"), [("cannot be read (reset)", False), ("the gzip is cut", True)]
-)
+@pytest.mark.parametrize(("reason", "lasting"), [("cannot be read (reset)", False), ("gzip is cut", True)])
 def test_what_the_network_cut_is_judged_again(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, lasting: bool
 ) -> None:
     """A failure of the network was kept as a finished part, and only another folder helped."""
     cut = RecordChunk("a", (), (DamagedLine("a", 0, reason, rest=True),))
-    monkeypatch.setattr(parts.records, "read_chunks", lambda _: iter([cut]))
+    monkeypatch.setattr("stresstest.records.read_chunks", lambda _: iter([cut]))
     address = [f"file://{files[0]}"]
     [work] = parts.part_works(address, JOB, 2, tmp_path / "parts")
     parts.judge_part(work)
