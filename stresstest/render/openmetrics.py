@@ -68,7 +68,9 @@ def threshold_samples(rows: Sequence[StoredThreshold]) -> list[Sample]:
             "stresstest_safe_max_tokens": row.limit,
             "stresstest_most_requests_in_flight": None if row.limit is None else row.holds_up_to,
             "stresstest_threshold_tokens": threshold.tokens if threshold.certified else None,
-            "stresstest_certified": int(threshold.certified),
+            "stresstest_certified": int(
+                threshold.certified and not threshold.unfit and row.overruled_by is None
+            ),
             "stresstest_risk_ratio": threshold.alpha,
             "stresstest_confidence_ratio": threshold.confidence,
             "stresstest_at_risk_requests": threshold.n,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from stresstest.config.credentials.texts import hide_credentials
 from stresstest.model.scanned import ScanVerdict
 from stresstest.records import FieldMapping, Record
 
@@ -40,11 +42,20 @@ def group_key(record: Record, keys: Sequence[str]) -> GroupKey:
 
 
 def shorten(value: str | None) -> str | None:
-    """A value; of a long one, which every answer of its group would hold, the beginning and a digest."""
-    if value is None or len(value) <= _LONGEST_VALUE:
+    """A value without credentials; of a long one, which every answer of its group would hold, the beginning
+    and a digest."""
+    return None if value is None else _shortened(value)
+
+
+@lru_cache(1 << 10)
+def _shortened(value: str) -> str:
+    long = len(value) > _LONGEST_VALUE
+    shown = hide_credentials(f"{value[: _LONGEST_VALUE - 18]}…" if long else value)
+    if shown == value:
         return value
-    digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{value[: _LONGEST_VALUE - 18]}… {digest}"
+    # Two addresses that differ in their key alone stay two groups.
+    digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8 if long else 3).hexdigest()
+    return f"{shown} {digest}"
 
 
 def _value(record: Record, key: str) -> str | None:

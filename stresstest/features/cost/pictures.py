@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stresstest.economics.timeline import group_spans_by_batch, loop_interval
 from stresstest.errors import UsageError
 from stresstest.model.cost import Cost, CostArm, RequestSpan
+from stresstest.output_file import refuse_overwriting
 from stresstest.own_process import outside_folder
 from stresstest.render.text import duration, single_line, subject_name
 
@@ -54,6 +55,7 @@ def require_picture_support(path: str) -> Path:
         raise UsageError(f"--picture {path}: its name must end in {' or '.join(PICTURE_SUFFIXES)}.")
     if not target.parent.is_dir():
         raise UsageError(f"--picture {path}: the folder {target.parent} does not exist.")
+    refuse_overwriting(target)
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(
             "--picture needs the library matplotlib, which is not installed.",

@@ -123,7 +123,7 @@ def command(
     if text:
         typer.echo(text)
     if not any(row.limit for row in rows):
-        if rows and output not in _FOR_READERS:
+        if rows and output not in {"table", "json"}:
             _say_why_nothing(rows)
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 

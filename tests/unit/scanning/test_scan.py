@@ -1093,3 +1093,20 @@ def test_equal_tokens_of_any_kind_are_in_doubt_where_an_answer_breaks_off(end: s
     """Ollama's guard compared trimmed tokens: blanks in JSON mode were what it was made for."""
     assert judged('{"name": "Ada",' + end).repetition
     assert not judged('{"name": "Ada",' + end, finish_reason="length").repetition
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("https://me:hunter2secret@gw/v1", "https://me:hunter3secret@gw/v1", "https://***@gw/v1 "),
+        ("sk-proj-abcdef1abcdef1abcdef1", "sk-proj-abcdef2abcdef2abcdef2", "*** "),
+    ],
+)
+def test_a_groups_name_is_no_key(tmp_path: Path, one: str, other: str, shown: str) -> None:
+    """A table by `api_base` showed passwords, in a pipeline's log too. Two keys stay two groups."""
+    rows = [{"response": story(3, seed=n), "api_base": one if n % 2 else other} for n in range(6)]
+    path = write(tmp_path / "a.jsonl", rows)
+    result = run(path, job=ScanJob(parse_fields([], ["api_base"]), ("api_base",), "en"))
+    names = {str(group.key["api_base"]) for group in result.groups}
+    assert len(names) == 2
+    assert all(name.startswith(shown) and len(name) == len(shown) + 6 for name in names)

@@ -24,6 +24,7 @@ from stresstest.features.cost.pictures import (
 )
 from stresstest.model import Subject
 from stresstest.model.cost import Cost, CostArm, RequestSpan
+from stresstest.store import open_store
 
 
 def batch(arm: CostArm, pair: int, slower: float) -> list[RequestSpan]:
@@ -161,3 +162,12 @@ def test_a_backend_that_is_not_there_is_not_asked_for(backend: str) -> None:
         check=True,
         env={**os.environ, "MPLBACKEND": backend},
     )
+
+
+@pytest.mark.parametrize("name", ["store.png", "store.svg"])
+def test_a_store_is_no_picture(tmp_path: Path, name: str) -> None:
+    """Its runs were gone: the picture had taken its place."""
+    with open_store(str(tmp_path / name)):
+        pass
+    with pytest.raises(UsageError, match="is a database"):
+        require_picture_support(str(tmp_path / name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import subprocess
 import unicodedata
@@ -405,6 +406,18 @@ def test_a_simulators_limit_never_stands_in_for_a_measured_one(tmp_path: Path) -
     fill(store, [row(run_id="real-1", tokens=1000)])
     code, out, _ = recommend(store, "--format", "vllm")
     assert (code, '"max_new_tokens": 900' in out, "SIMULATED" in out) == (0, True, False)
+
+
+def test_a_limit_that_is_gone_is_said_and_no_longer_certified_on_a_dashboard(tmp_path: Path) -> None:
+    """The line for node_exporter kept the old file when `recommend` ended with 4, and nothing was said."""
+    store = tmp_path / "s.db"
+    unfit = replace(row().threshold, tokens=25, unfit=True, withheld="one unit needs 300 tokens")
+    fill(store, [replace(row(run_id="r2"), threshold=unfit, safe_max_tokens=None)])
+    code, out, err = recommend(store, "--format", "openmetrics")
+    assert code == 4
+    assert re.search(r"stresstest_certified\{.*\} 0(\.0)?$", out, re.MULTILINE)
+    assert "unfit for this task and language" in err
+    assert "no limit is printed" in err
 
 
 @pytest.mark.parametrize("output", ["vllm", "env", "litellm", "openai"])
