@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from stresstest.model import GenerationVerdict
 from stresstest.records import Record
@@ -41,12 +42,14 @@ class _Healthy:
 
 
 class Neighbours:
-    """The healthy answers by which an answer is dated."""
+    """The healthy answers by which an answer is dated. They are measured when the first one has to be."""
 
-    __slots__ = ("_healthy",)
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self._records = records
 
-    def __init__(self, healthy: Sequence[_Healthy] = ()) -> None:
-        self._healthy = healthy
+    @cached_property
+    def _healthy(self) -> list[_Healthy]:
+        return [*map(_healthy, self._records)]
 
     def density(self, text: str) -> float:
         """Tokens a byte of a text: fewer than nine in ten of its neighbours have, as some are lists of names
@@ -77,7 +80,7 @@ class HealthyAnswers:
         """Those of its model in its language."""
         key = record.model, language
         if key not in self._known:
-            self._known[key] = Neighbours([*map(_healthy, self._counted.get(key, ()))])
+            self._known[key] = Neighbours(self._counted.get(key, ()))
         return self._known[key]
 
 

@@ -30,7 +30,6 @@ Examples:
   stresstest recommend --repetition-detection latest
 """
 FORMATS = ("table", "json", "vllm", "openai", "litellm", "env", "openmetrics")
-
 _FOR_READERS = frozenset({"table", "json", "openmetrics"})
 _MOST_FALLBACK_PRICE = 1_000_000
 
@@ -101,7 +100,7 @@ def command(
         if task is not None and task != name:
             found = _of_this_text(every, task)
         rows = found if allow_one_prompt else _without_single_prompts(found)
-        if output not in _FOR_READERS:  # the others enforce: a simulator's limit stands in for no real one
+        if output not in _FOR_READERS:  # the others enforce limits: a simulated one never replaces a real one
             rows = [row for row in rows if not row.simulated] or rows
         _warn_about_answers(store, rows)
         _warn_about_server(store, rows, base_url, options["api_key"])
