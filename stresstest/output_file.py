@@ -11,6 +11,8 @@ from pathlib import Path
 from stresstest.errors import UsageError
 
 _DATABASE = b"SQLite format 3\0"
+_LOOKED_AT = 1 << 20
+"""Bytes at the beginning of a file that are searched for our name."""
 BESIDE_DATABASE = ("-journal", "-wal", "-shm")
 """Ends of the names of the files in which SQLite keeps what was written last."""
 
@@ -65,6 +67,23 @@ def refuse_link(name: str | Path) -> None:
             f"{name} is a symbolic link, and is not written through.",
             hint="Remove it, or work in another folder.",
         )
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise UsageError for a file that does not hold our name, as each of ours does: it is another program's,
+    such as the index.html of a website, and nobody has named it."""
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            if not file.peek(1) or b"stresstest" in file.read(_LOOKED_AT):
+                return
+    except OSError:
+        return  # whoever writes it will say why it cannot be written
+    raise UsageError(
+        f"{path} was not written by stresstest, and is not overwritten.",
+        hint="Choose another folder, or name the file yourself with an option such as --output.",
+    )
 
 
 def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stresstest.errors import UsageError
-from stresstest.output_file import refuse_link
+from stresstest.output_file import refuse_foreign, refuse_link
 
 OutputDir = Annotated[
     str | None,
@@ -19,11 +19,12 @@ OutputDir = Annotated[
 ]
 
 
-def in_folder(folder: str | None, *names: str | None) -> list[str | None]:
+def in_folder(folder: str | None, *names: str | None, chosen: bool = False) -> list[str | None]:
     """The file names, those without a folder of their own placed in `folder`; None stays None.
 
     Creates the folder, but not those above it: a typo in a long path is an error (UsageError), and so is a
-    link that stands where a file would be written.
+    link that stands where a file would be written. chosen: nobody typed the names, so that a file of such a
+    name may be another program's, which is an error as well.
     """
     if folder is None:
         return list(names)
@@ -36,4 +37,6 @@ def in_folder(folder: str | None, *names: str | None) -> list[str | None]:
     for name in names:
         if name is not None and not Path(name).is_absolute():
             refuse_link(path / name)
+            if chosen:
+                refuse_foreign(path / name)
     return [None if name is None else str(path / name) for name in names]

@@ -123,9 +123,10 @@ def command(
     if gpu_hour_price is not None and not 0 <= gpu_hour_price < 1e9:
         raise UsageError("--gpu-hour-price must be a number of at least 0 and below 1e9.")
     prices = Prices(gpu_count, gpu_hour_price)
-    if output_dir is not None and not (picture or openmetrics or output):
+    chosen = output_dir is not None and not (picture or openmetrics or output)
+    if chosen:
         output = "cost.md"
-    picture, openmetrics, output = in_folder(output_dir, picture, openmetrics, output)
+    picture, openmetrics, output = in_folder(output_dir, picture, openmetrics, output, chosen=chosen)
     extras = parse_extras(picture, openmetrics, aborted=abort_loops)
     if output is not None and Path(output).suffix.lower() not in (".md", ".json"):
         raise UsageError(f"{output!r}: end the file name in .md or .json; it selects the format.")

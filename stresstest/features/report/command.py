@@ -42,9 +42,10 @@ def command(
     is written: report.html, .md, .json and .xml (JUnit).
     """
     outputs = [output]
-    if output_dir is not None and output is None:
+    chosen = output_dir is not None and output is None
+    if chosen:
         outputs = [f"report{ending}" for ending in FORMATS] if runs else ["index.html"]
-    outputs = in_folder(output_dir, *outputs)
+    outputs = in_folder(output_dir, *outputs, chosen=chosen)
     if not runs:
         save(_index(options["store"], outputs[0]), outputs[0])
         return

@@ -24,3 +24,17 @@ def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path, name: str) -
     (tmp_path / "a.md").write_text("")
     with pytest.raises(UsageError, match="--output-dir"):
         in_folder(str(tmp_path / name), "x.md")
+
+
+def test_a_file_of_another_program_is_not_replaced_under_a_name_that_nobody_typed(tmp_path: Path) -> None:
+    """`report --output-dir site` would write over a website's index.html; our own files, and empty ones,
+    are replaced, and so is whatever the user has named."""
+    page = tmp_path / "index.html"
+    page.write_text("<h1>My site</h1>")
+    with pytest.raises(UsageError, match=r"index\.html was not written by stresstest") as refused:
+        in_folder(str(tmp_path), "index.html", chosen=True)
+    assert "--output" in (refused.value.hint or "")
+    assert in_folder(str(tmp_path), "index.html") == [str(page)]
+    for own in ("", "<title>a report of stresstest</title>"):
+        page.write_text(own)
+        assert in_folder(str(tmp_path), "index.html", chosen=True) == [str(page)]

@@ -51,9 +51,10 @@ class CheckOutputs:
         cls, junit: str | None, markdown: str | None, output_dir: str | None, *, github: bool
     ) -> CheckOutputs:
         """Those that the options name. Raises UsageError for a folder that cannot be used."""
-        if output_dir is not None and markdown is None and junit is None:
+        chosen = output_dir is not None and markdown is None and junit is None
+        if chosen:
             markdown, junit = "check.md", "check.xml"
-        markdown, junit = in_folder(output_dir, markdown, junit)
+        markdown, junit = in_folder(output_dir, markdown, junit, chosen=chosen)
         return cls(junit, markdown, github)
 
     def write(self, suites: Sequence[CaseSuite], markdown: str) -> None:

@@ -196,6 +196,17 @@ def test_a_folder_gets_every_format(filled: str, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["x.md"]
 
 
+def test_a_folder_that_holds_other_pages_keeps_them(filled: str, tmp_path: Path) -> None:
+    """Nobody typed index.html: a website's stays, and what we wrote before, in every format, is replaced."""
+    folder = ("--output-dir", str(tmp_path))
+    for _ in range(2):
+        assert report(filled, FIRST, *folder)[0] == 0
+        assert report(filled, *folder)[0] == 0
+    (tmp_path / "index.html").write_text("<h1>My site</h1>")
+    code, _, err = report(filled, *folder)
+    assert (code, (tmp_path / "index.html").read_text()) == (ExitCode.USAGE, "<h1>My site</h1>"), err
+
+
 def test_several_runs_make_one_page(filled: str, tmp_path: Path) -> None:
     """`report A B -o x.html`: both, in the order given."""
     target = tmp_path / "both.html"
