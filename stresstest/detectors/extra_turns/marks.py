@@ -8,6 +8,7 @@ skipped: the names of the roles. Templates of plain text have labels instead.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "</s>"),
@@ -56,7 +57,7 @@ _SENTENCE = r"[ ]?\S[^\n]{3,600}?[.!?…。？！:][\"'”’)*]{0,3}(?:[ ]*(?:\
 """What a turn has beside its label, and a heading that only looks like one has not."""
 _BEHIND = r"(?:^|(?<=[^\s#])[ ]?)"
 """Where a label with hashes stands: on a line of its own, or directly behind the text."""
-MARKS = re.compile(
+_MARKS = re.compile(
     rf"""
     (?P<fence>^[^\n`~]{{0,16}}(?:```|~~~))
     | (?P<template_tool>(?:{any_of(USER)}){_REPLY}
@@ -92,6 +93,8 @@ A role's name has its turn below it. behind, again: the user's or the model's tu
 on its line. opened: the user's, which may be proof alone. reply: the model's, if the user's stands before it.
 end: of a turn, with text below. other: a heading.
 """
+_BEGINNINGS = re.compile(r"^|(?=[<\[\]]|GPT4|user\n|assistant\n|[ ]?[#]|[ ]?USER:|ASSISTANT:)", re.MULTILINE)
+"""Where a mark may begin: to try the marks there takes a fraction of what it takes everywhere."""
 _PLAIN = ("# Human:", "# User:", "[|endofturn", "]~b]", "[e~[", "GPT4 Correct ")
 _TAGS = ("</s>", "|>", "｜>", "<end_of_turn>", "<seed:", "<eo", "<extra_id_1>", "<reserved_10", "<用户>")
 """Parts of marks that tell as much as the model's; those of tags are looked for where there is a tag."""
@@ -103,6 +106,15 @@ _MODEL_TURNS = (
     *(f"{name}{colon}" for name in _LABELS for colon in (":", " :", "：", " ：")),
 )
 _USER_TURNS = ("\nuser\n", "\nhuman\n", ">user", "|user|")
+
+
+def find_marks(text: str) -> Iterator[re.Match[str]]:
+    """The marks of a text, as `_MARKS.finditer` finds them."""
+    end = 0
+    for beginning in _BEGINNINGS.finditer(text):
+        if beginning.start() >= end and (mark := _MARKS.match(text, beginning.start())):
+            end = mark.end()
+            yield mark
 
 
 def may_hold_model_turn(text: str) -> bool:

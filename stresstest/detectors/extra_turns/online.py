@@ -12,12 +12,12 @@ from itertools import accumulate
 from stresstest.detectors.entry import NATURAL_FINISH_REASONS, DetectorSpec, ScreenBatch, Suspicion
 from stresstest.detectors.extra_turns.marks import (
     END,
-    MARKS,
     announces,
     ends_in_name,
     ends_prose,
     ends_text,
     fence_line,
+    find_marks,
     is_written_about,
     may_end,
     may_hold_model_turn,
@@ -108,7 +108,7 @@ class ExtraTurnsDetector:
         if not self._read:
             # A pipeline or training data keeps prompt and answer in one text.
             self._is_conversation = is_rendered(text)
-        for match in MARKS.finditer(text):
+        for match in find_marks(text):
             if match.start() >= end:
                 break
             kind, _, whose = (match.lastgroup or "").partition("_")

@@ -22,6 +22,7 @@ from stresstest.detectors.flooding.online import (
     END_SHARE,
     FIGURE,
     FLOOD_SHARE,
+    MAX_FEW_FIGURE_SHARE,
     MAX_FLOOD_WORDS,
     MIN_FLOOD_COUNT,
     MOST_DISTINCT,
@@ -30,6 +31,7 @@ from stresstest.detectors.flooding.online import (
     WORD,
     FloodingDetector,
     classify_token,
+    is_typographic,
 )
 from stresstest.detectors.flooding.run import FloodRun, WindowWord
 from stresstest.detectors.flooding.tags import may_be_tag_flood
@@ -121,6 +123,11 @@ class _WordStream:
         totals = (each[first:end].tolist() for each in self._totals)
         return list(zip(names, (self._at[first:end] + 1).tolist(), *totals, strict=True))
 
+    def is_typographic(self, first: int, end: int, most: float) -> bool:
+        """The same as `is_typographic`, of the words of [first, end) and what stands between them."""
+        figures, tokens = (int(each[end - 1] - each[first]) for each in self._totals[:2])
+        return is_typographic(end - first, tokens + 1, figures, most)
+
     def position(self, n: int) -> int:
         return int(self._at[n]) + 1
 
@@ -165,12 +172,20 @@ class BatchFloodingDetector(FloodingDetector):
         size = few.bound.words
         n = size - 1
         poor = np.flatnonzero(different <= few.bound.different)
+        rich = np.flatnonzero(different > 2 * few.bound.different)
         while n < len(different):
             if few.current is None:
-                ahead = int(np.searchsorted(poor, n))
-                if ahead == len(poor):
+                n = _next_place(poor, max(n, few.looks_from - 1), len(different))
+                if n == len(different):
                     return
-                n = int(poor[ahead])
+                if self._words.is_typographic(n - size + 1, n + 1, MAX_FEW_FIGURE_SHARE):
+                    few.look_later(n + 1)
+                    continue
+            elif not few.current.requested_count:
+                begun, n = n, _next_place(rich, n, len(different))
+                if n > begun:
+                    few.follow(few.current, n - begun, self._words.position(n - 1))
+                    continue
             window = partial(self._entries, n - size + 1, n + 1)
             few.step(n + 1, self._words.position(n), int(different[n]), window, self._allowed_words)
             n += 1
@@ -229,6 +244,12 @@ class BatchFloodingDetector(FloodingDetector):
             flood.active = False
             self._current = None
         return end + 1
+
+
+def _next_place(places: Indices, n: int, end: int) -> int:
+    """The first of the sorted places that is n or more; `end` where there is none."""
+    ahead = int(np.searchsorted(places, n))
+    return int(places[ahead]) if ahead < len(places) else end
 
 
 def different_words(lags: Indices, window: int) -> Indices:

@@ -42,7 +42,8 @@ class FewWords:
 
     def __init__(self, bound: FewBound) -> None:
         self.bound = bound
-        self._again = 0
+        self.looks_from = 0
+        """Index of the word from which on a window is looked at (again)."""
         self.current: FloodRun | None = None
         self.found: list[FloodRun] = []
 
@@ -68,17 +69,27 @@ class FewWords:
             flood.count += 1
             if flood.requested_count:
                 self._report(flood)
-        elif different <= self.bound.different and n >= self._again:
+        elif different <= self.bound.different and n >= self.looks_from:
             words = window()
             few = frozenset(word.text for word in words)
             allowed = judge(words, few)
             if allowed is None:
-                self._again = n + _RECHECK_WORDS
+                self.look_later(n)
                 return
             own = _own(words)
             begun = words[flood_start(words, own) :]
             self.current = FloodRun(own, begun[0].position, position, position, len(begun), allowed)
             self._report(self.current)
+
+    def look_later(self, n: int) -> None:
+        """The window that the word at index n ends is no text; nor will those that end soon after it be."""
+        self.looks_from = n + _RECHECK_WORDS
+
+    def follow(self, flood: FloodRun, words: int, last: int) -> None:
+        """So many more words with few different ones in their windows, of a flood that nobody requested, up
+        to the token `last`."""
+        flood.count += words
+        flood.last = last
 
     def _report(self, flood: FloodRun) -> None:
         if flood.count >= flood.requested_count:

@@ -200,7 +200,7 @@ class FloodingDetector:
     def _allowed_words(self, words: Sequence[WindowWord], few: frozenset[str]) -> int | None:
         """How many words a stretch of few in any order may have; None where it is no text."""
         tokens, figures = words[-1].tokens - words[0].tokens + 1, words[-1].figures - words[0].figures
-        if _is_typographic(len(words), tokens, figures, MAX_FEW_FIGURE_SHARE):
+        if is_typographic(len(words), tokens, figures, MAX_FEW_FIGURE_SHARE):
             return None
         return self._requested_count(words, few)
 
@@ -246,7 +246,7 @@ class FloodingDetector:
     def _is_table(self, words: list[WindowWord]) -> bool:
         """Whether the stretch up to the last token is figures, cell borders and signs rather than words."""
         tokens, figures = self._tokens - words[0].tokens + 1, self._figures - words[0].figures
-        return _is_typographic(len(words), tokens, figures, MAX_FIGURE_SHARE)
+        return is_typographic(len(words), tokens, figures, MAX_FIGURE_SHARE)
 
     @staticmethod
     def _is_list(words: Sequence[WindowWord]) -> bool:
@@ -271,7 +271,7 @@ def _is_numbered(words: Sequence[WindowWord]) -> bool:
     return last.figures - first.figures >= LISTED_FIGURE_SHARE * (last.tokens - first.tokens + 1)
 
 
-def _is_typographic(words: int, tokens: int, figures: int, most: float) -> bool:
+def is_typographic(words: int, tokens: int, figures: int, most: float) -> bool:
     """Whether a stretch has too many figures, or too few words, to be text. most: share of figures."""
     return figures >= most * tokens or words < MIN_TEXT_SHARE * tokens
 

@@ -49,6 +49,9 @@ one; for relatives, both for the same other language."""
 _ROMANISED_WORDS = 8
 _WORDS_WITHOUT_GRAMMAR = 8
 _RUN_GRAMMAR = 2
+_LONGEST_WORD = 40
+"""Characters for each word, spaces with them, from which on letters of an alphabet are none of any language:
+the longest words of German and Finnish are alone in a sentence."""
 _KANA_IN_CHINESE = 0.3
 _KANA_IN_JAPANESE = 0.05
 
@@ -137,6 +140,8 @@ def _detect_foreign_text(text: str, wanted: str, sure: bool, _known: Catalog) ->
     by_script = _detect_by_script(text, wanted, sure=sure)
     if by_script is not None:
         return by_script
+    if sure and len(text) > _LONGEST_WORD * counted.words and is_mostly_latin(text):
+        return NOT_FOREIGN
     return _first_vote(text, wanted, counted, sure=sure)
 
 

@@ -14,6 +14,7 @@ from stresstest.detectors.entry import (
     SuiteContext,
 )
 from stresstest.detectors.screening.collapse_loop import CollapsedText, collapse_loop, expand_verdict
+from stresstest.detectors.screening.early_failure import failed_early
 from stresstest.detectors.screening.screen import ScreenedText, screen_texts, screened_verdict, screens_cover
 from stresstest.detectors.suite import DetectorSuite, detect_text
 from stresstest.detectors.text.features import piece_count
@@ -38,7 +39,8 @@ def detect_recorded(text: str, spec: DetectorSpec, finish_reason: str | None = N
     """:func:`detect_text` for whole corpora: the same symptoms, many times faster.
 
     A text without a symptom that did not choose its end counts as observed up to `OPEN_TAIL` before it, where
-    the suite waits for the end of its last passage; its warnings are left out, and those beside a loop.
+    the suite waits for the end of its last passage; its warnings are left out, those beside a loop, and what
+    follows long after an early failure (see :mod:`stresstest.detectors.screening.early_failure`).
     """
     return detect_many([RecordedText(text, spec, finish_reason)])[0]
 
@@ -104,6 +106,9 @@ def _detect(
 def _verdict(
     text: str, screened: ScreenedText, spec: DetectorSpec, finish_reason: str | None
 ) -> GenerationVerdict:
+    early = failed_early(text, screened, spec, lambda part: detect_recorded(part, spec))
+    if early is not None:
+        return early
     passed = screened_verdict(text, screened, spec, finish_reason)
     return RecordedSuite(spec, screened).detect(text, finish_reason) if passed is None else passed
 

@@ -27,9 +27,9 @@ _INLINE = re.compile(
     r"|``.*?``|`[^`]*`"  # inline code
     r"|\$\$.*?\$\$|\$[^$\s][^$]*\$"  # formulas
     r"|(?:https?|ftp)://\S+|www\.\S+"
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+"
     rf"|<!--.*?-->|{_TAG_PATTERN}"
-    r"|\\\w+|(?:[\w.-]*/){2,}[\w.-]*"  # TeX commands, file paths
+    r"|\\\w+|(?<![\w.-])(?:[\w.-]*+/){2,}[\w.-]*"  # TeX commands, file paths
 )
 _TAG = re.compile(_TAG_PATTERN)
 _KEY = re.compile(r'"[\w .$-]{1,60}"\s*:')
