@@ -12,7 +12,7 @@ PARTS = st.sampled_from(
     [
         *(*END, *USER, *MODEL, "[INST]", "[/INST]", "<s>", "<|message|>", "<|turn>system", "[TOOL_RESULTS]"),
         *("user", "assistant", "system", "model", "human", "tool", "observation", "USER:", "ASSISTANT:"),
-        *("AI:", "Human:", "Assistant：", "Instruction:", "Response :", "A sentence that is long enough.", "x", "…"),
+        *("AI:", "Human:", "Assistant：", "Instruction:", "Response :", "Yes, it is so.", "x", "…"),
         *("\n", "\n\n", " ", "  ", "#", "## ", "```", "~~~", "`", "\\", "{", "|", ">", "-", "@", "/", "."),
     ]
 )
