@@ -28,7 +28,7 @@ MODEL = re.compile(r"\bmistral-7b\b")
 """The model that the README's reader serves; here the simulator does, under `SIMULATED_MODEL`."""
 LIMIT_OF = re.compile(r"recommend --format vllm --like (\S+)")
 """The run that a page calls ID, as the command before it printed it."""
-SCENARIOS = {"README.md": "masked-chain", "docs/tutorial.md": "qwen2.5-7b-awq-it"}
+SCENARIOS = {"README.md": "loop-at-900", "docs/tutorial.md": "qwen2.5-7b-awq-it"}
 """What the reader of each page has a server for."""
 
 
