@@ -32,9 +32,11 @@ def without_userinfo(text: str) -> str:
 
 
 SIGNING_FIELD = (
-    r"[?&#][\w.-]*(?:key|token|secret|pass|passw(?:or)?d|pwd|sig|signature|credential|auth|jwt|session)="
+    r"[?&#;](?:[\w.-]*(?:key|token|secret|pass|passw(?:or)?d|pwd|sig|signature|credential|auth|jwt"
+    r"|session(?:_?id)?)|code|par|sid)="
 )
-"""A field of an address that lets its holder in, whatever the case of its letters."""
+"""A field of an address that lets its holder in, whatever the case of its letters. code: of a function in
+Azure; par: of an object in Oracle's cloud."""
 _SIGNED = re.compile(rf"(?i)({SIGNING_FIELD})[^&\s'\"]+")
 
 
