@@ -145,7 +145,7 @@ def _timeline(axes: Axes, shown: Sequence[RequestSpan], cost: Cost) -> None:
     planted = sum(span.planted for span in shown)
     stand_ins = f", {planted} stand-ins for loops" if planted else ""
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xlim(0, max(span.end for span in shown) - first)
+    axes.set_xlim(0, max(span.end for span in shown) - first or 1)  # a log may give all the same time
     axes.set_xlabel("seconds since the batch began")
     axes.set_ylabel("requests, in order of sending")
     axes.margins(x=0)
