@@ -12,7 +12,8 @@ import typer
 
 from stresstest import __version__
 from stresstest.cli.command_line import hide_secrets
-from stresstest.cli.crash import report_crash
+from stresstest.cli.crash import report_crash, without_secrets
+from stresstest.cli.environment import drop_settings_of_others, unloadable_library
 from stresstest.errors import ExitCode, StresstestError, UsageError
 from stresstest.features.check import command as check
 from stresstest.features.cost import command as cost
@@ -110,7 +111,7 @@ def main() -> None:
     Incomplete output on stdout (a full disk) is reported, with exit code 2 if the command itself succeeded.
     """
     sys.excepthook = report_crash
-    os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)  # where vLLM's processes meet: no metrics of others
+    drop_settings_of_others()
     claim_process()
     hide_secrets()
     guard_streams()
@@ -134,20 +135,34 @@ def _run() -> int | str | None:
     except StresstestError as error:
         show_error(error)
         return error.exit_code
-    except OSError as error:
-        fault = _fault_of_the_environment(error)
-        if fault is None:
-            raise
-        show_error(UsageError(fault))
-        return ExitCode.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         return ExitCode.INTERRUPTED
+    except Exception as error:
+        fault = _fault_of_the_environment(error)
+        if fault is None:
+            raise
+        show_error(fault)
+        return ExitCode.USAGE
     return ExitCode.DONE
 
 
-def _fault_of_the_environment(error: OSError) -> str | None:
+def _fault_of_the_environment(error: Exception) -> UsageError | None:
     """The sentence for what is no bug and could be raised anywhere; None for other errors."""
+    if isinstance(error, OSError) and (sentence := _fault_of_a_file(error)) is not None:
+        return UsageError(sentence)
+    library = unloadable_library(error.__traceback__)
+    if library is None:
+        return None
+    why = without_secrets(f"{type(error).__name__}: {error}", sys.argv).rstrip(".")
+    return UsageError(
+        f"The library {library} cannot be loaded: {why}.",
+        hint="Its installation is incomplete, or a setting that it reads is wrong. To see more: "
+        f"python -c 'import {library}'",
+    )
+
+
+def _fault_of_a_file(error: OSError) -> str | None:
     if error.errno == errno.ENAMETOOLONG:
         return f"A file's name is too long: {str(error.filename)[:80]}…"
     if error.filename and error.filename == os.environ.get("SSLKEYLOGFILE"):  # Python's ssl opens it

@@ -223,21 +223,22 @@ def _show(cost: Cost, extras: CostExtras, json_output: bool, output: str | None)
     from stresstest.features.cost.markdown import cost_markdown
     from stresstest.options.streams import save, write_document
 
-    # The requests have been paid for: their account is printed even if another output cannot be written.
+    # The requests have been paid for: their account is printed and written even if something else fails.
     more = Derived()
     if not json_output:
         print_cost(stdout_console(), cost)
     try:
-        write_extras(cost, extras)
         more = derived(cost, extras)
     finally:
-        added = extras_document(more)
         if json_output:
-            write_document(cost_pieces(cost, added), None)
-    if output is not None and output.lower().endswith(".md"):
-        save(cost_markdown(cost, more.best_cap), output)
-    elif output is not None:
-        write_document(cost_pieces(cost, added), output)
+            write_document(cost_pieces(cost, extras_document(more)), None)
+        try:
+            if output is not None and output.lower().endswith(".md"):
+                save(cost_markdown(cost, more.best_cap), output)
+            elif output is not None:
+                write_document(cost_pieces(cost, extras_document(more)), output)
+        finally:
+            write_extras(cost, extras)
     if not json_output:
         print_extras(more)
         print_conclusion(stdout_console(), cost, more.best_cap)

@@ -11,7 +11,8 @@ import importlib.util
 import os
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +72,10 @@ def write_picture(cost: Cost, path: Path) -> None:
     shown = first_batch(cost.spans)
     if not shown:
         raise UsageError("No request to draw.")
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # for scripts that the font lacks
+        mpl.rcdefaults()  # a program that has the library loaded may want LaTeX for its own
+        mpl.rcParams.update(_STYLE)
         figure = _figure(cost, shown)
         try:
             figure.savefig(path, dpi=144, metadata=_metadata(path))
@@ -81,16 +84,29 @@ def write_picture(cost: Cost, path: Path) -> None:
 
 
 def import_matplotlib() -> Any:
-    """The library, with none of the settings that the current folder may hold: they are partly code. A
-    backend that the environment names (Jupyter's) may not be there, and is not used: nothing is shown."""
-    backend = os.environ.pop("MPLBACKEND", None)
-    try:
-        with outside_folder():
-            import matplotlib as mpl
-    finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
+    """The library, with its own settings, not those of the current folder, which are partly code, or of the
+    user, who may want LaTeX that is not there. A backend that the environment names (Jupyter's) may not be
+    there either, and is not used: nothing is shown."""
+    spec = importlib.util.find_spec("matplotlib")
+    own = None if spec is None or spec.origin is None else Path(spec.origin).parent / "mpl-data/matplotlibrc"
+    settings = {"MPLBACKEND": None, "MATPLOTLIBRC": None if own is None else str(own)}
+    with _environment(settings), outside_folder():
+        import matplotlib as mpl
     return mpl
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str | None]) -> Iterator[None]:
+    """The environment with other settings meanwhile; None: without one."""
+    before = {name: os.environ.pop(name, None) for name in settings}
+    os.environ |= {name: value for name, value in settings.items() if value is not None}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def first_batch(spans: Sequence[RequestSpan]) -> list[RequestSpan]:

@@ -164,6 +164,27 @@ def test_a_backend_that_is_not_there_is_not_asked_for(backend: str) -> None:
     )
 
 
+@pytest.mark.parametrize("setting", ["text.usetex: True", "path.effects: [x]", "font.size: \udcff"])
+def test_the_users_own_settings_of_the_library_are_not_read(tmp_path: Path, setting: str) -> None:
+    """LaTeX that is not installed was an internal error, and the account of a measurement was not written."""
+    (tmp_path / "matplotlibrc").write_text(setting, errors="surrogateescape")
+    code = (
+        "import sys; from pathlib import Path; from tests.unit.features.cost.test_pictures import account; "
+        "from stresstest.features.cost.pictures import write_picture; "
+        "write_picture(account(), Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "cost.svg")],
+        env={**os.environ, "MATPLOTLIBRC": str(tmp_path / "matplotlibrc")},
+        cwd=Path(__file__).parents[4],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stderr
+    assert (tmp_path / "cost.svg").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("name", ["store.png", "store.svg"])
 def test_a_store_is_no_picture(tmp_path: Path, name: str) -> None:
     """Its runs were gone: the picture had taken its place."""
