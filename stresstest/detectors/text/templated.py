@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_ASKING = ("\nUser:", "\nHuman:", "\nCustomer:", "\nClient:", "\nStudent:")
+_ASKING = ("\nUser:", "\nuser:", "\nHuman:", "\nCustomer:", "\nClient:", "\nStudent:")
 _TEMPLATES = (
     ("<|im_start|>assistant", ("<|im_end|>", "<|im_start|>")),
     ("<|start_header_id|>assistant<|end_header_id|>", ("<|eot_id|>", "<|start_header_id|>")),
@@ -23,10 +23,20 @@ _TEMPLATES = (
     ("ASSISTANT:", ("USER:", "</s>")),
     ("Assistant:", ("User:", "Human:")),
     ("\nAI:", ("\nHuman:", "\nUser:")),
-    *((f"\n{name}:", _ASKING) for name in ("Assistant", "Bot", "Chatbot", "Agent", "Model")),
+    *((f"\n{name}:", _ASKING) for name in ("Assistant", "assistant", "Bot", "Chatbot", "Agent", "Model")),
+    ("<extra_id_1>Assistant", ("<extra_id_1>User",)),
+    ("<reserved_107>", ("<reserved_106>",)),
+    ("]~b]ai", ("[e~[", "]~b]user")),
+    ("<|Bot|>:", ("<eoa>", "<|User|>:")),
+    ("答：", ("问：",)),
 )
 """What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
-DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain."""
+DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain,
+LlamaIndex, Nemotron, Baichuan, MiniMax, InternLM 1, ChatGLM 2."""
+_ENDING = 80
+"""Characters of a prompt's end in which the head of the model's turn is looked for."""
+_TOKEN = re.compile(r"[<‹][^<>‹›\s]{1,40}[>›]")
+_LABEL = re.compile(r"(?m)^[^\n:：]{1,40}[:：]")
 
 
 _SYSTEMS = (
@@ -58,12 +68,34 @@ def system_turn(prompt: str) -> tuple[int, int] | None:
 
 
 def without_model_turns(prompt: str) -> str | None:
-    """The prompt without what the model has said in it; None where it said nothing in a known template."""
+    """The prompt without what the model has said in it; None where no turn of the model's is recognised: in a
+    known template, or in one whose head of such a turn stands at the end of the prompt and before."""
     for begins, ends in _TEMPLATES:
         others = re.compile("|".join(map(re.escape, ends)))
         first = prompt.find(begins)
         if first >= 0 and others.search(prompt, first + len(begins)):
             return _without(prompt, begins, others)
+    heads = _heads_at_its_end(prompt)
+    return None if heads is None else _without(prompt, heads[0], re.compile(re.escape(heads[1])))
+
+
+def _heads_at_its_end(prompt: str) -> tuple[str, str] | None:
+    """What begins the model's turns and the user's, in a template that is not known: the former is how the
+    prompt ends, and stood in it before; the latter stands before each. Examples of an application's, as in
+    "Question: … Answer: …", are such turns too."""
+    text = prompt.rstrip()
+    for shape, before in ((_TOKEN, ""), (_LABEL, "\n")):
+        own = next((m.group() for m in shape.finditer(text[-_ENDING:]) if text.endswith(m.group())), None)
+        if own is None:
+            continue
+        last, earlier = len(text) - len(own), text.rfind(before + own, 0, len(text) - len(own) - 1)
+        if earlier < 0:
+            continue
+        known = {m.group() for m in shape.finditer(text[:earlier])} - {own}
+        between = [m.group() for m in shape.finditer(text[earlier + len(own) : last])]
+        other = next((head for head in reversed(between) if head in known), None)
+        if other is not None:
+            return before + own, before + other
     return None
 
 

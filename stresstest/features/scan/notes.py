@@ -66,7 +66,7 @@ def scan_notes(result: ScanResult, left_out: Sequence[str] = ()) -> list[str]:
         answers = "1 healthy answer" if number == 1 else f"{format_count(number)} healthy answers"
         found.append(
             f"Open at the end: {answers} {_group_prefix(undecided, result)}ended while a symptom may have "
-            f"been starting. For T, each counts as failed where that starts."
+            f"been starting. For T, each counts as failed where that starts; for the rate, as healthy."
         )
     found += _lost(result)
     found += _unknown_language(result)

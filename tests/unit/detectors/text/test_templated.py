@@ -24,6 +24,18 @@ TURNS = {
     "LangChain": "Current conversation:\nHuman: Ask\nAI: SAID\nHuman: More\nAI:",
     "a shop's bot": "Customer: Ask\nBot: SAID\nCustomer: More\nBot:",
     "a shop's assistant": "Customer: Ask\nAssistant: SAID\nCustomer: More\nAssistant:",
+    "LlamaIndex": "system: Be kind.\nuser: Ask\nassistant: SAID\nuser: More\nassistant: ",
+    "Nemotron": "<extra_id_0>System\n\n<extra_id_1>User\nAsk\n<extra_id_1>Assistant\nSAID\n<extra_id_1>User\n"
+    "More\n<extra_id_1>Assistant\n",
+    "Baichuan": "<reserved_106>Ask<reserved_107>SAID<reserved_106>More<reserved_107>",
+    "MiniMax": "]~!b[]~b]user\nAsk[e~[\n]~b]ai\nSAID[e~[\n]~b]user\nMore[e~[\n]~b]ai\n",
+    "InternLM": "<|User|>:Ask<eoh>\n<|Bot|>:SAID<eoa>\n<|User|>:More<eoh>\n<|Bot|>:",
+    "ChatGLM 2": "[Round 1]\n\n问：Ask\n\n答：SAID\n\n[Round 2]\n\n问：More\n\n答：",
+    "Hunyuan": "<｜hy_begin▁of▁sentence｜><｜hy_User｜>Ask<｜hy_Assistant｜>SAID<｜hy_place▁holder▁no▁2｜>"
+    "<｜hy_User｜>More<｜hy_Assistant｜>",
+    "a name": "The tavern is quiet.\nJan: Ask\nSeraphina: SAID\nJan: More\nSeraphina:",
+    "Falcon": "User: Ask\nFalcon: SAID\nUser: More\nFalcon:",
+    "questions": "Question: Ask\nAnswer: SAID\nQuestion: More\nAnswer:",
     "Alpaca": "### Instruction:\nAsk\n\n### Response:\nSAID\n\n### Instruction:\nMore\n\n### Response:\n",
 }
 
@@ -46,5 +58,10 @@ def test_another_text_has_no_turns() -> None:
         "What does <|im_start|>assistant stand for?",
         "ASSISTANT: hello",
         "Write as\nAI: hi",
+        "Context: the sea\nQuestion: what is it?\nAnswer:",
+        "Note: a\nNote: b\nSummary:",
+        "Use <br> and <br>",
+        "\nAnswer:\nAnswer:",
+        "What: " * 40,
     ):
         assert without_model_turns(text) is None
