@@ -13,6 +13,7 @@ and wall clocks: unlike the linear fit, a replay accounts for queues, preemption
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -142,6 +143,9 @@ _WALL_CLOCK_WEIGHT = 0.5
 """Weight of a wall clock relative to the errors of all its requests together."""
 _MAX_LOG_SHIFT = 2.0
 """Maximum change of a parameter from its first estimate, as a natural logarithm."""
+_BATCHED_TOKENS = 8_192
+_PREFILL_STEPS, _PREFILL_STEPS_EACH = 20_000, 4
+"""Steps that all prompts of a replay may take, at least and for each request."""
 _MAX_ESTIMATED, _MAX_REPLAYED = 20_000, 1_500
 """Maximum number of requests for the first estimates, and of those replayed during the fit."""
 
@@ -175,7 +179,7 @@ def fit_engine(spans: Sequence[RequestSpan], *, kv_cache_tokens: int | None = No
     spec = EngineSpec(
         kv_cache_tokens=kv_cache_tokens or _with_ample_cache(periods),
         max_num_seqs=UNBOUNDED_SEQUENCES,
-        max_num_batched_tokens=8_192,
+        max_num_batched_tokens=_prefill_chunk(usable),
         prefix_caching=False,
     )
     replays = _StepModelFit(spec, _first(periods, _MAX_REPLAYED))
@@ -183,6 +187,14 @@ def fit_engine(spans: Sequence[RequestSpan], *, kv_cache_tokens: int | None = No
     errors, walls = replays.replay_errors(spec)
     error, wall = _median([abs(each) for each in errors]), _median(walls)
     return FittedEngine(spec, replays.clients, len(usable), error, wall)
+
+
+def _prefill_chunk(spans: Sequence[RequestSpan]) -> int:
+    """Tokens of prompts that one step computes: vLLM's own number, or more where prompts of millions of
+    tokens would take a replay, of which a fit needs dozens, more steps than all the answers."""
+    tokens = sum(replay_request(span).prompt_tokens for span in spans)
+    steps = max(_PREFILL_STEPS, _PREFILL_STEPS_EACH * len(spans))
+    return max(_BATCHED_TOKENS, math.ceil(tokens / steps))
 
 
 def _first_estimates(periods: Sequence[Sequence[RequestSpan]]) -> list[StepTime]:

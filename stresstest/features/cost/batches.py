@@ -38,12 +38,20 @@ class Workload:
     abort: bool = False
 
 
+MOST_REQUESTS = 1_000_000
+"""Requests of all pairs together, each of which is sent twice."""
+
+
 def check_workload(workload: Workload) -> None:
     """Raise UsageError for a load that cannot be measured."""
     if workload.requests < 2:
         raise UsageError("--requests must be at least 2: a loop costs somebody else.")
     if workload.pairs < 1:
         raise UsageError("--pairs must be at least 1.")
+    if workload.requests * workload.pairs > MOST_REQUESTS:
+        raise UsageError(
+            f"--requests times --pairs must be at most {MOST_REQUESTS:,}: all are kept in memory."
+        )
     if workload.rate is not None and not 0 < workload.rate < math.inf:
         raise UsageError("--rate must be above zero: requests a second.")
     if not 0.0 <= workload.plant <= 0.5:

@@ -139,6 +139,17 @@ def test_held_back_batches_of_real_vllm_are_predicted(name: str, half: int) -> N
     assert predicted == pytest.approx(measured, rel=0.20)
 
 
+def test_prompts_of_millions_of_tokens_take_no_more_steps_than_answers() -> None:
+    """A fit replays a log dozens of times: 275 KB whose prompts have 9.9 million tokens each took minutes."""
+    known, _ = spans(workload(40, 0.1, 1), 8, TRUE, cap=CAP)
+    usual = fit_engine(known)
+    assert usual is not None
+    assert usual.spec.max_num_batched_tokens == 8_192
+    huge = fit_engine([replace(span, prompt_tokens=9_900_000) for span in known])
+    assert huge is not None
+    assert 40 * 9_900_000 / huge.spec.max_num_batched_tokens <= 20_000
+
+
 def test_too_few_requests_fit_nothing() -> None:
     """Below the floor there is no engine, rather than a bad one."""
     known, _ = spans(workload(MIN_REQUESTS - 1, 0.0, 1), 4, EngineSpec())

@@ -333,6 +333,8 @@ def test_the_account_comes_before_an_error_of_what_was_asked_beside_it(
     [
         (("--requests", "1"), "--requests must be at least 2"),
         (("--pairs", "0"), "--pairs must be at least 1"),
+        (("--requests", "100000000"), "at most 1,000,000"),
+        (("--pairs", "100000000"), "at most 1,000,000"),
         (("--rate", "0"), "--rate must be above zero"),
         (("--rate", "nan"), "--rate must be above zero"),
         (("--rate", "inf"), "--rate must be above zero"),
