@@ -215,14 +215,13 @@ def _point_to_better_run(store: Store, run_id: str) -> None:
 
 
 def _warn_about_others(own: StoredThreshold, rows: Sequence[StoredThreshold]) -> None:
-    """Say on stderr that other runs of the same subject found less than the run that was named."""
+    """Say on stderr that other runs of the same subject, whose limits are in force too, found less than the
+    run that was named: without --like the smallest is applied."""
     from stresstest.render.text import format_count, single_line
 
     for row in rows:
         less = (row.safe_max_tokens or 0) < (own.safe_max_tokens or 0)
-        larger = row.concurrency > own.concurrency
-        speaks = row.order > own.order or row.run_id == own.overruled_by or larger
-        if row.run_id != own.run_id and less and speaks:
+        if row.run_id != own.run_id and less:
             found = (
                 f"only {format_count(row.safe_max_tokens)}" if row.safe_max_tokens else "no safe max_tokens"
             )

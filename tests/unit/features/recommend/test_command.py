@@ -131,6 +131,10 @@ def test_one_subject_at_two_rigors_is_told_which_limit_counts(tmp_path: Path) ->
     _, flags, _ = command("--store", location, "recommend", "--format", "env")
     assert "743" in flags
     assert "744" not in flags
+    _, flags, err = command("--store", location, "recommend", "--format", "env", "--like", "r2")
+    assert "744" in flags
+    assert "the run r1 at" in err
+    assert "found only 743" in err
 
 
 def test_what_needs_no_cap_is_said_with_what_is_certified(tmp_path: Path) -> None:
