@@ -137,6 +137,12 @@ def _report_paths(output: str) -> tuple[Path, Path]:
                 f"report.",
                 hint="Choose another name with --output.",
             )
+    own = store.name == Path(_OUTPUT).with_suffix(_STORE_ENDING).name
+    if store.exists() and not own and not any(report.exists() for report in reports):
+        raise UsageError(
+            f"{str(store)!r} exists, without the report of a demo: a demo would add its runs to yours.",
+            hint="Choose another name with --output.",
+        )
     return reports
 
 

@@ -163,6 +163,10 @@ def test_a_file_that_nobody_named_is_not_replaced(home: Path) -> None:
     assert (code, out) == (ExitCode.USAGE, "")
     assert "'notes.md' exists, and the demo would replace it" in " ".join(err.split())
     assert (home / "notes.md").read_text(encoding="utf-8") == "mine"
+    (home / "runs.sqlite3").write_bytes(b"")
+    code, out, err = command("demo", "-o", "runs.html")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "would add its runs to yours" in " ".join(err.split())
 
 
 @pytest.mark.simulated
