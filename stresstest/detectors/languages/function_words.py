@@ -81,7 +81,8 @@ def languages_of(word: str) -> tuple[str, ...]:
 
 def extract_words(text: str) -> list[str]:
     """The words of a text as it writes them."""
-    return (_WORD_WITH_SIGNS if "\u0900" <= max(text, default="") <= "\u097f" else _WORD).findall(text)
+    signs = not text.isascii() and "\u0900" <= max(text) <= "\u097f"
+    return (_WORD_WITH_SIGNS if signs else _WORD).findall(text)
 
 
 def count_function_words(text: str) -> FunctionWordCount:

@@ -82,6 +82,8 @@ class ListedRows:
         starts = self._starts
         if len(starts) <= LEAST_ROWS or n - starts[-1] > MAX_ROW_WORDS:
             return False
+        if starts[-1] - starts[0] == len(starts) - 1:
+            return False  # rows without a word
         rows = [tuple(codes[first + 1 : end]) for first, end in pairwise(starts)]
         return len(set(rows)) <= MOST_VERDICTS and _returns(rows) and not _goes_round(rows[len(rows) // 2 :])
 

@@ -39,6 +39,7 @@ _RANGES = {
     "ARMENIAN": "\u0530-\u058f",
 }
 _RUN = {script: re.compile(f"[{chars}]+") for script, chars in _RANGES.items()}
+_DENSE = re.compile(f"[{''.join(_RANGES[script] for script in sorted(DENSE_SCRIPTS))}]+")
 _NO_LETTER = re.compile(r"[^\w\u064b-\u065f\u0900-\u0dff\u0e00-\u0eff]+|[\d_]+")
 """Vowel signs of Arabic, the Indic scripts and Thai are no word characters for `re`."""
 _OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u3005-\ud7ff\uf900-\ufaff]")
@@ -108,11 +109,9 @@ def count_letters(text: str) -> int:
 
 def weighted_length(text: str) -> int:
     """Length of a text in characters of an alphabet: dense characters count three times."""
-    if max(text, default="") < "\u1100":
+    if text.isascii() or max(text) < "\u1100":
         return len(text)
-    return len(text) + (DENSE_FACTOR - 1) * sum(
-        len(run) for script in sorted(DENSE_SCRIPTS) for run in _RUN[script].findall(text)
-    )
+    return len(text) + (DENSE_FACTOR - 1) * sum(map(len, _DENSE.findall(text)))
 
 
 def is_latin(language: str) -> bool:
@@ -141,7 +140,7 @@ def in_script(text: str, language: str) -> bool:
 
 def has_non_latin(text: str) -> bool:
     """Whether there is any letter or sign beyond Latin Extended-B (general punctuation counts as one)."""
-    return max(text, default="") > _LAST_LATIN
+    return not text.isascii() and max(text) > _LAST_LATIN
 
 
 def is_mostly_latin(text: str) -> bool:
