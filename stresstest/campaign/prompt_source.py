@@ -89,7 +89,10 @@ def requested_text(prompt: Prompt) -> str | None:
     if prompt.text is not None:
         return without_model_turns(prompt.text)
     others = [m.content for m in prompt.messages if m.role not in ("assistant", "tool")]
-    return None if len(others) == len(prompt.messages) else "\n".join(others)
+    asked = [without_model_turns(content) for content in others]
+    if len(others) == len(prompt.messages) and not any(each is not None for each in asked):
+        return None
+    return "\n".join(whole if each is None else each for whole, each in zip(others, asked, strict=True))
 
 
 def load_prompt_source(settings: RunSettings) -> PromptSource:

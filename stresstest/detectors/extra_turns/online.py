@@ -23,8 +23,9 @@ from stresstest.detectors.extra_turns.marks import (
     may_hold_model_turn,
     may_hold_turn,
 )
-from stresstest.detectors.extra_turns.prompts import counted_kinds, is_rendered
+from stresstest.detectors.extra_turns.prompts import LABELLED, counted_kinds, is_rendered
 from stresstest.detectors.extra_turns.turns import NEEDED, Turns
+from stresstest.detectors.text.code_lines import is_mostly_code
 from stresstest.detectors.text.fences import FenceTracker
 from stresstest.model import Symptom, SymptomKind, Token
 
@@ -39,6 +40,8 @@ _OVERLAP = 12
 """Tokens before a block in which a mark may have begun."""
 _LOOKED_AT = 256
 """Characters before a mark that tell whether it is written about."""
+_FIRST_LINES = 6
+"""Lines of an answer that tell whether it goes on in the prompt's block of code."""
 _LONG_LINE, _LOOKED_AHEAD = 1024, 96
 """Characters of a line that is read before it is complete, and of the end that is then left unread."""
 
@@ -47,8 +50,9 @@ class ExtraTurnsDetector:
     """Online detector of `extra_turns`; its alarms come at the ends of blocks."""
 
     def __init__(self, spec: DetectorSpec) -> None:
-        prompt = spec.prompt_text
-        self._prompt = prompt
+        # What the model has said before, and what tools returned, ask for nothing.
+        prompt = spec.requests
+        self._prompt, self._ending = prompt, spec.prompt_text[-LABELLED:]
         self._texts: list[str] = []
         self._taken = self._read = 0
         self._rest = ""
@@ -66,7 +70,7 @@ class ExtraTurnsDetector:
     def _counted(self) -> set[str]:
         """Asked for at the first mark: it takes a tenth of a second for a long prompt, and few answers have
         one."""
-        return set(counted_kinds(self._prompt))
+        return set(counted_kinds(self._prompt, self._ending))
 
     @property
     def open_from(self) -> int | None:
@@ -108,6 +112,8 @@ class ExtraTurnsDetector:
         if not self._read:
             # A pipeline or training data keeps prompt and answer in one text.
             self._is_conversation = is_rendered(text)
+            if self._fences.in_code and not _begins_in_code(text):
+                self._fences = FenceTracker()  # the answer does not go on in the block that was left open
         for match in find_marks(text):
             if match.start() >= end:
                 break
@@ -187,6 +193,12 @@ class ExtraTurnsDetector:
     def _token_at(self, character: int) -> int:
         ends = accumulate(map(len, self._texts))
         return next((n for n, end in enumerate(ends, 1) if end > character), len(self._texts))
+
+
+def _begins_in_code(text: str) -> bool:
+    """Whether the first lines are code, up to a fence or another mark."""
+    first = next(find_marks(text), None)
+    return is_mostly_code(text[: None if first is None else first.start()].splitlines()[:_FIRST_LINES])
 
 
 def suspect_extra_turns(batch: ScreenBatch) -> list[Suspicion | None]:

@@ -44,9 +44,14 @@ def is_rendered(text: str) -> bool:
     return _RENDERED.match(text) is not None
 
 
+LABELLED = 300
+"""Characters of a prompt's end in which the label of the answer is looked for."""
+
+
 @lru_cache(maxsize=2)
-def counted_kinds(prompt: str) -> frozenset[str]:
-    """The kinds of marks that are none of an answer to this prompt.
+def counted_kinds(prompt: str, ending: str | None = None) -> frozenset[str]:
+    """The kinds of marks that are none of an answer to this prompt. ending: of the prompt with all its turns,
+    where `prompt` is what was asked in it.
 
     Special tokens that the prompt names are written about, unless a template rendered it. Labels are what a
     dialogue is written with: they count only where the prompt is known and speaks of none. Names of roles on
@@ -60,7 +65,7 @@ def counted_kinds(prompt: str) -> frozenset[str]:
         found.add("template")
     if rendered or not (_ROLES.search(prompt) or _EXAMPLES.search(prompt)):
         found.add("role")
-    labelled = _OPEN_LABEL.search(prompt[-300:]) is not None
+    labelled = _OPEN_LABEL.search(prompt[-LABELLED:] if ending is None else ending) is not None
     if prompt and not dialogue and not _BOTS.search(prompt) and (labelled or not _LABELS.search(prompt)):
         found |= {"label", "order", "heading"}
     return frozenset(found)

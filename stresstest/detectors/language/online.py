@@ -80,13 +80,13 @@ class LanguageDetector:
     def __init__(self, spec: DetectorSpec, feed: TextSegmenter) -> None:
         self._feed = feed
         self._wanted = normalize_language(spec.language) if spec.language else None
-        self._prompt = _normalize_for_match(spec.prompt_text)
+        self._prompt = _normalize_for_match(spec.requests)
         self._named = spec.named
         self._prose = ProseFilter(xml=True)
         self._tables = TableColumns(self._wanted) if self._wanted is not None else None
         self._drift = DriftTracker(self._wanted, feed, self._alternating_lines)
         # Who writes in another script, or quotes it, may get answers with sentences of both.
-        mixes = self._wanted is not None and is_latin(self._wanted) and is_all_latin(spec.prompt_text)
+        mixes = self._wanted is not None and is_latin(self._wanted) and is_all_latin(spec.requests)
         self._mixed = MixedPassages(self._wanted or "") if mixes else None
         self._has_quick_check = self._wanted in covered_languages() and is_latin(self._wanted)
         self._read = 0

@@ -15,6 +15,7 @@ from itertools import count, groupby, islice
 from typing import NamedTuple
 
 from stresstest.detectors.languages.catalog import Catalog, alternatives, per_catalog
+from stresstest.detectors.text.scripts import weighted_length
 
 UNCOUNTED_LIMIT = 400
 """Repeated tokens (words, of a flood) that a request without a readable count allows for."""
@@ -40,6 +41,8 @@ _MOST_KEPT = 256
 _MAX_SHOWN = 2_000
 """Shown texts of a prompt that are read: each costs some 30 µs."""
 
+_LONGEST_EXAMPLE = 48
+"""Letters of what is shown as an example by standing twice in a row: some eight words."""
 _LONGEST = 1000
 _GAP, _WORD = re.compile(r"[\W_]+"), re.compile(r"[^\W_]+")
 _GAP_OR_FIGURE = re.compile(r"[\W\d_]+")
@@ -197,8 +200,9 @@ class RequestedRepetition:
         return f" {_words(self._prompt)} ", f" {_GAP_OR_FIGURE.sub(' ', self._prompt).strip()} "
 
     def _in_a_row(self, cycle: str) -> int | None:
-        """0 if the cycle stands twice in a row in the prompt; a lone word three times ("had had")."""
-        if not any(ch.isalnum() for ch in cycle):
+        """0 if the cycle stands twice in a row in the prompt; a lone word three times ("had had"). A whole
+        sentence that does so is no example: histories, logs and the results of tools have loops in them."""
+        if not any(ch.isalnum() for ch in cycle) or weighted_length(cycle) > _LONGEST_EXAMPLE:
             return None
         length = (2 if " " in cycle.strip() else 3) * len(cycle)
         return 0 if any(_continues_in(cycle, text, length) for text in self._prompt_words) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _ASKING = ("\nUser:", "\nuser:", "\nHuman:", "\nCustomer:", "\nClient:", "\nStudent:")
 _TEMPLATES = (
@@ -29,10 +30,35 @@ _TEMPLATES = (
     ("]~b]ai", ("[e~[", "]~b]user")),
     ("<|Bot|>:", ("<eoa>", "<|User|>:")),
     ("答：", ("问：",)),
+    ("<|turn>model", ("<turn|>", "<|turn>")),
+    ("Source: assistant", ("<step>", "Source: user")),
+    ("<|begin_assistant|>", ("<|end|>", "<|begin_user|>")),
+    ("<|BOT|>assistant", ("<|EOT|>", "<|BOT|>")),
+    ("<sep> assistant:", ("<sep>",)),
+    (" GPT:", (" USER:", "</s>")),
+    ('<message role="assistant">', ("</message>",)),
+    ("'role': 'assistant', 'content': ", ("'}", '"}')),
+    ('"role": "assistant", "content": ', ('"}',)),
 )
 """What begins a turn of the model's, and what ends it: ChatML, Llama 3, Gemma, Harmony, Phi and Zephyr,
 DeepSeek, Mistral, Alpaca, Llama 4, Command R, Granite, Kimi, Seed, EXAONE, Vicuna, plain names, LangChain,
-LlamaIndex, Nemotron, Baichuan, MiniMax, InternLM 1, ChatGLM 2."""
+LlamaIndex, Nemotron, Baichuan, MiniMax, InternLM 1, ChatGLM 2, Gemma 4, Code Llama 70B, Apriel, Step, Reka,
+Koala, Semantic Kernel, lists of messages as text."""
+_TOOLS = (
+    ("<tool_response>", ("</tool_response>",)),
+    ("<|im_start|>tool", ("<|im_end|>",)),
+    ("<|start_header_id|>ipython<|end_header_id|>", ("<|eot_id|>", "<|start_header_id|>")),
+    ("<|header_start|>ipython<|header_end|>", ("<|eot|>", "<|header_start|>")),
+    ("[TOOL_RESULTS]", ("[/TOOL_RESULTS]", "[INST]", "</s>")),
+    ("<|observation|>", ("<|assistant|>", "<|user|>")),
+    ("<|im_system|>tool", ("<|im_end|>",)),
+    ("<｜tool▁outputs▁begin｜>", ("<｜tool▁outputs▁end｜>",)),
+    ("<|start|>functions.", ("<|end|>", "<|start|>")),
+    ("<start_of_turn>tool", ("<end_of_turn>",)),
+    *((f"\n{name}:", ("\nThought:", "\nAI:", "\nHuman:", "\nQuestion:")) for name in ("Tool", "Observation")),
+)
+"""The same of what tools returned: of Qwen and Hermes, Llama 3 and 4, Mistral, GLM, Kimi, DeepSeek, gpt-oss,
+Gemma, LangChain and agents that reason and act."""
 _ENDING = 80
 """Characters of a prompt's end in which the head of the model's turn is looked for."""
 _TOKEN = re.compile(r"[<‹][^<>‹›\s]{1,40}[>›]")
@@ -68,15 +94,28 @@ def system_turn(prompt: str) -> tuple[int, int] | None:
 
 
 def without_model_turns(prompt: str) -> str | None:
-    """The prompt without what the model has said in it; None where no turn of the model's is recognised: in a
-    known template, or in one whose head of such a turn stands at the end of the prompt and before."""
+    """The prompt without what the model has said in it, and tools returned; None where no turn of theirs is
+    recognised: in a known template, or in one whose head of such a turn stands at the end of the prompt and
+    before."""
+    asked = _without_own_turns(prompt)
+    kept = prompt if asked is None else asked
+    for begins, ends in _TOOLS:
+        if begins in kept:
+            kept = _without(kept, begins, _any_of(ends))
+    return asked if kept == prompt else kept
+
+
+def _without_own_turns(prompt: str) -> str | None:
     for begins, ends in _TEMPLATES:
-        others = re.compile("|".join(map(re.escape, ends)))
         first = prompt.find(begins)
-        if first >= 0 and others.search(prompt, first + len(begins)):
-            return _without(prompt, begins, others)
+        if first >= 0 and _any_of(ends).search(prompt, first + len(begins)):
+            return _without(prompt, begins, _any_of(ends))
     heads = _heads_at_its_end(prompt)
-    return None if heads is None else _without(prompt, heads[0], re.compile(re.escape(heads[1])))
+    return None if heads is None else _without(prompt, heads[0], _any_of(heads[1:]))
+
+
+def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, texts)))
 
 
 def _heads_at_its_end(prompt: str) -> tuple[str, str] | None:

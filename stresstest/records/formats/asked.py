@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,12 +205,17 @@ def prompt_text(value: Any) -> str:
 
 
 def requested_text(value: Any) -> str | None:
-    """The same without the model's own earlier turns and the results of tools; None where there are none."""
+    """The same without the model's own earlier turns and the results of tools, also where an application has
+    put them into a message; None where there are none."""
     if isinstance(value, str):
         return without_model_turns(value)
     turns = _turns(value)
     others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS | TOOL_SPEAKS]
-    return None if len(others) == len(turns) else _joined(others)
+    contents = list(_contents(others))
+    asked = [without_model_turns(content) for content in contents]
+    if len(others) == len(turns) and not any(each is not None for each in asked):
+        return None
+    return "\n".join(whole if each is None else each for whole, each in zip(contents, asked, strict=True))
 
 
 def _turns(value: Any) -> list[Any]:
@@ -220,11 +225,15 @@ def _turns(value: Any) -> list[Any]:
 
 
 def _joined(turns: Iterable[Any]) -> str:
-    parts = []
+    return "\n".join(_contents(turns))
+
+
+def _contents(turns: Iterable[Any]) -> Iterator[str]:
     for message in turns:
         content = message.get("content") if isinstance(message, dict) else message
         try:
-            parts.append(join_content(content) or "")
+            text = join_content(content)
         except UnreadableError:
             continue
-    return "\n".join(part for part in parts if part)
+        if text:
+            yield text

@@ -18,6 +18,7 @@ from stresstest.detectors.text.templated import system_turn
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
 from stresstest.records import Record
+from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, TOOL_SPEAKS
 from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob, group_key
 
 _FIRST_ANSWERS = 40
@@ -73,13 +74,13 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     own = infer_language(text)
     if own == of_group:
         return of_group, "group"
-    asked = infer_language(record.prompt_text) if record.prompt_text else None
-    if own is not None and own != asked and _demands_alone(record.prompt_text, of_group, own):
+    asked = infer_language(_requested(record)) if _requested(record) else None
+    if own is not None and own != asked and _demands_alone(_requested(record), of_group, own):
         return of_group, "prompt"
     if own is not None and is_spelled_like(text[:_BEGINNING], own):
         return own, "prompt" if own == asked else OTHER_LANGUAGE
-    in_groups = asked == of_group or begins_in(record.prompt_text, of_group)
-    is_groups = in_groups and not may_want_latin_spelling(record.prompt_text)
+    in_groups = asked == of_group or begins_in(_requested(record), of_group)
+    is_groups = in_groups and not may_want_latin_spelling(_requested(record))
     return (of_group, "group") if is_groups or begins_in(text, of_group) else (None, None)
 
 
@@ -91,15 +92,22 @@ def languages_named(record: Record) -> NamedLanguages:
 def _parts_that_ask(record: Record) -> Iterator[str]:
     if record.messages:
         for message in record.messages:
+            if message.role.lower() in MODEL_SPEAKS | TOOL_SPEAKS:
+                continue  # a greeting that lists what the model speaks, a page with a menu of languages
             told = message.role.lower() in _SYSTEM
             yield without_abilities(message.content) if told else message.content
         return
-    prompt = record.prompt_text
+    prompt = _requested(record)
     system = system_turn(prompt)
     if system is not None:
         begin, end = system
         prompt = f"{prompt[:begin]}{without_abilities(prompt[begin:end])}\n{prompt[end:]}"
     yield prompt
+
+
+def _requested(record: Record) -> str:
+    """What was asked, without what the model and tools have said before."""
+    return record.prompt_text if record.requested_text is None else record.requested_text
 
 
 def _demands_alone(prompt: str, wanted: str, other: str) -> bool:

@@ -878,6 +878,30 @@ def test_a_prompt_that_names_the_groups_language_asks_for_it(tmp_path: Path, ask
     assert group.symptoms == ({"language_drift": drifts} if drifts else {})
 
 
+_ABLE = "Hello! I can communicate in English, Chinese, French and many other languages. How can I help?"
+_MENU = "Language: English, Français, 中文 (Chinese), French. Tides of the northern harbours."
+_CHINESE = "这座城市的历史非常悠久，人们每天都在河边散步，孩子们在公园里玩耍，老人们坐在树下聊天。" * 6
+
+
+@pytest.mark.parametrize(
+    ("role", "before"), [("assistant", _ABLE), ("tool", _MENU), ("assistant", f"{_ABLE}\n{_CHINESE}")]
+)
+def test_a_greeting_and_a_page_welcome_no_language(tmp_path: Path, role: str, before: str) -> None:
+    """What the model said of itself, a site's menu, and the model's own earlier drift: a third of the answers
+    went on in Chinese, and nothing was degenerate."""
+    rows = []
+    for n in range(24):
+        turns = [
+            {"role": "user", "content": "Hello."},
+            {"role": role, "content": before},
+            {"role": "user", "content": f"Tell me of the sea, part {n}."},
+        ]
+        text = story(5, seed=n) + (_CHINESE if n % 3 == 0 else "")
+        rows.append({"messages": turns, "text": text, "finish_reason": "stop"})
+    (group,) = run(write(tmp_path / "a.jsonl", rows), job=ScanJob()).groups
+    assert group.symptoms == {"language_drift": 8}
+
+
 def test_texts_with_several_turns_are_not_known_to_be_healthy(tmp_path: Path) -> None:
     """Where a third of Llama 3's texts go on by themselves, decoded without special tokens and logged
     without prompts, the gate passed, and T counted the prompts."""

@@ -324,3 +324,21 @@ def test_names_of_roles_on_lines_of_their_own_are_no_dialogue(prompt: str) -> No
     text = run_on(TEMPLATES["chatml, tokens skipped"])
     assert judge(text, prompt).symptom is SymptomKind.EXTRA_TURNS
     assert judge(text, f"{prompt} Write training data for a chat model.").symptom is None
+
+
+@pytest.mark.parametrize("name", ["chatml", "chatml, tokens skipped"])
+@pytest.mark.parametrize(
+    ("prompt", "requested"),
+    [
+        (f"{PROMPT}\nSure:\n```python\nprint(1)\nAnd then?", f"{PROMPT}\nAnd then?"),  # cut by its cap
+        (f"{PROMPT}\nYes.<|im_end|>\n<|im_start|>user\nMore\nAnd then?", f"{PROMPT}\nAnd then?"),
+        (f"{PROMPT}\n```\na log that is not closed", None),
+    ],
+    ids=["a block of its own", "a turn past its end", "the user's block"],
+)
+def test_what_was_said_before_hides_no_turn(name: str, prompt: str, requested: str | None) -> None:
+    """The model's earlier turn that ran on, or was cut in a block of code, or a result of a tool: extra turns
+    were blind behind it, and 203 was certified where 106 was safe."""
+    spec = DetectorSpec(language="en", prompt_text=prompt, requested_text=requested)
+    verdict = detect_text(run_on(TEMPLATES[name]), spec, "length")
+    assert verdict.symptom is SymptomKind.EXTRA_TURNS

@@ -283,6 +283,18 @@ def test_a_prompt_is_read_once_for_all_its_answers(monkeypatch: pytest.MonkeyPat
     assert read.call_count == 1
 
 
+@pytest.mark.parametrize(
+    ("period", "copies"),
+    [
+        ("no rain, no rain today ", 0),
+        ("Then the pressure is read from the gauge on the left side of the tank. ", None),
+    ],
+)
+def test_a_sentence_twice_in_a_row_is_no_example(period: str, copies: int | None) -> None:
+    """Histories, logs and the results of tools have loops in them; a few words twice are a pattern."""
+    assert RequestedRepetition(f"Go on: {period}{period}").requested_copies(period) == copies
+
+
 _FALLBACK = "The answer you are looking for is not found in the knowledge base!"
 _RAG = (
     f'When all content is irrelevant to the question, your answer must include the sentence "{_FALLBACK}" '
@@ -301,7 +313,7 @@ _RAG = (
         (f'Write "{_FALLBACK}" forty times.', "length", False),
         (f'Write forty times: "{_FALLBACK}"', "length", False),
         (f'Write "{_FALLBACK}" 40 times.', "length", False),
-        (f"Go on: {_FALLBACK} {_FALLBACK}", "length", False),
+        (f"Go on: {_FALLBACK} {_FALLBACK}", "length", True),
     ],
 )
 @pytest.mark.parametrize("cut", [0, 4, 9])

@@ -36,6 +36,20 @@ TURNS = {
     "a name": "The tavern is quiet.\nJan: Ask\nSeraphina: SAID\nJan: More\nSeraphina:",
     "Falcon": "User: Ask\nFalcon: SAID\nUser: More\nFalcon:",
     "questions": "Question: Ask\nAnswer: SAID\nQuestion: More\nAnswer:",
+    "Gemma 4": "<bos><|turn>user\nAsk<turn|>\n<|turn>model\nSAID<turn|>\n<|turn>user\nMore<turn|>"
+    "\n<|turn>model\n",
+    "Code Llama 70B": "<s>Source: user\n\n Ask <step> Source: assistant\n\n SAID <step> Source: user\n\n "
+    "More <step> Source: assistant\nDestination: user\n\n ",
+    "Apriel": "<|begin_user|>\nAsk\n<|begin_assistant|>\nSAID\n<|end|>\n<|begin_user|>\nMore\n"
+    "<|begin_assistant|>\nHere are my reasoning steps:\n",
+    "Reka": "human: Ask <sep> assistant: SAID <sep> human: More <sep> assistant:",
+    "Koala": "BEGINNING OF CONVERSATION: USER: Ask GPT:SAID USER: More GPT:",
+    "messages as text": "[{'role': 'user', 'content': 'Ask'}, {'role': 'assistant', 'content': 'SAID'}, "
+    "{'role': 'user', 'content': 'More'}]",
+    "Qwen's tools": "<|im_start|>user\nAsk<|im_end|>\n<|im_start|>assistant\nSAID<|im_end|>\n"
+    "<|im_start|>user\n<tool_response>\nSAID\n</tool_response>\nMore<|im_end|>\n<|im_start|>assistant\n",
+    "Mistral's tools": "[INST] Ask [/INST] SAID</s>[TOOL_RESULTS] SAID [/TOOL_RESULTS][INST] More [/INST]",
+    "an agent": "Question: Ask\nThought: SAID\nObservation: SAID\nThought: SAID\nQuestion: More\nThought:",
     "Alpaca": "### Instruction:\nAsk\n\n### Response:\nSAID\n\n### Instruction:\nMore\n\n### Response:\n",
 }
 

@@ -105,3 +105,16 @@ def test_what_a_tool_returned_was_not_asked_for() -> None:
     record = read({"messages": turns, "response": BODY})
     assert "How to reset it" in record.prompt_text
     assert record.requested_text == "Why?"
+
+
+def test_a_history_within_a_message_is_no_request() -> None:
+    """LangChain's chains and agents send one message of the user's with what was said and returned before."""
+    loop = "The valve is closed. " * 6
+    history = f"Current conversation:\nHuman: Why?\nAI: {loop}\nHuman: More.\nAI:"
+    agent = f"Question: why?\nThought: look\nObservation: {loop}\nThought:"
+    for content in (history, agent):
+        record = read({"messages": [{"role": "user", "content": content}], "text": "So."})
+        assert record.prompt_text == content
+        assert record.requested_text is not None
+        assert "valve" not in record.requested_text
+    assert read({"messages": [{"role": "user", "content": loop}], "text": "So."}).requested_text is None
