@@ -22,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from stresstest.errors import StoreError
 from stresstest.store.location import Address, locate, require_folder
+from stresstest.store.postgres import NETWORK, bound_waiting, wait_for_locks
 from stresstest.store.side_files import refuse_planted_files, refuse_unread_journal
 from stresstest.store.tables import SCHEMA_REVISION, VERSION_TABLE, metadata
 
@@ -97,10 +98,13 @@ def _engine(address: Address) -> Engine:
     if address.url.get_backend_name() != "sqlite":
         # A pooler such as PgBouncer may send each transaction to another server, which has not prepared what
         # the last one has. libpq waits for ever by default; a URL may say otherwise.
-        settings: dict[str, Any] = {"client_encoding": "utf8", "prepare_threshold": None}
+        settings: dict[str, Any] = {**NETWORK, "client_encoding": "utf8", "prepare_threshold": None}
+        settings = {name: value for name, value in settings.items() if name not in address.url.query}
         if "connect_timeout" not in address.url.query:
             settings["connect_timeout"] = BUSY_SECONDS
-        return create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=settings)
+        engine = create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=settings)
+        bound_waiting(engine, BUSY_SECONDS)
+        return engine
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if address.path is None:
         engine = create_engine(
@@ -156,6 +160,7 @@ def _bring_up_to_date(engine: Engine, address: Address) -> None:
             return
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
+            wait_for_locks(connection)
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         revision = _revision(connection)  # another process may have been quicker
         if revision == SCHEMA_REVISION:
@@ -316,6 +321,11 @@ def _sentence(address: Address, doing: str, cause: BaseException) -> StoreError:
         for pattern, meaning, hint in _HINTS:
             if pattern in said.lower():
                 return StoreError(f"The store {address.shown} {meaning} ({doing}: {said}).", hint=hint)
+    if "lock timeout" in said:
+        return StoreError(
+            f"The store {address.shown} is locked by another session ({doing}: {said}).",
+            hint="Wait for its transaction to end, then try again.",
+        )
     if "connect" in said.lower():
         return StoreError(
             f"The store's server at {address.shown} cannot be reached ({doing}: {said}).",

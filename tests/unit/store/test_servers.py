@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from stresstest.errors import StoreError
 from stresstest.model import DocumentKind, FailureKind, ServiceFailure
-from stresstest.store import engine, generations, open_store
+from stresstest.store import engine, generations, open_store, postgres
 from stresstest.store.tables import SCHEMA_REVISION
 from tests.postgres import server
 from tests.support.paths import DATA
@@ -67,6 +67,42 @@ def test_nothing_is_prepared_on_a_server_that_a_pooler_may_change(postgres_serve
             for _ in range(20):
                 connection.exec_driver_sql("SELECT count(*) FROM run")
             assert connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar() == 0
+        opened.dispose()
+
+
+@pytest.mark.postgres
+def test_a_lock_of_another_session_is_not_waited_for_in_silence(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's open transaction in psql held every command for as long as it lasted, without a word."""
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 1)
+    with server.database(postgres_server) as url:
+        with open_store(url) as store:
+            store.create_run(make_run("r1"))
+        holder, _ = engine.open_engine(url)
+        with engine.writing(holder) as connection:
+            connection.exec_driver_sql("LOCK TABLE run IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(StoreError, match="is locked by another session"), open_store(url) as store:
+                store.run("r1")
+        holder.dispose()
+        with open_store(url) as store:
+            assert store.run("r1").id == "r1"
+
+
+@pytest.mark.postgres
+def test_a_server_that_falls_silent_is_left(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen server accepted what was sent and never answered: a command waited without an end."""
+    monkeypatch.setattr(postgres, "SILENT_SECONDS", 1)
+    with server.database(postgres_server) as url:
+        opened, address = engine.open_engine(url)
+        with (
+            pytest.raises(StoreError, match="cannot be reached"),
+            engine.translate_errors(address, "reading it"),
+            engine.reading(opened) as connection,
+        ):
+            connection.exec_driver_sql("SELECT pg_sleep(30)")
+        with engine.reading(opened) as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM run").scalar() == 0
         opened.dispose()
 
 
