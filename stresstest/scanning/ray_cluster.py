@@ -37,8 +37,18 @@ _RETRIES = 5
 _WARM = "stresstest.scanning.preload"
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?:[^@/]*@)?(\[[^\]]+\]|[^:/@]+):(\d{1,6})")
 _CONNECT_S = 10.0
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""What every client of gRPC begins with; the server answers with a frame of its settings (4)."""
+_SETTINGS = _HTTP2[-9:]
+_LOOK_S, _LOOKS = 5.0, 3
+"""Seconds between looks at a cluster of which nothing is heard, and failed ones after which it is gone: Ray
+itself would end this process after a minute."""
 _LONGEST_REASON = 300
 _Step = Callable[[PartWork], Any]
+
+
+class ClusterLostError(StresstestError):
+    """The cluster's head is gone."""
 
 
 def scan_on_ray(address: str | None, settings: ScanSettings, listener: RecordProgress) -> ScanResult:
@@ -91,20 +101,34 @@ def _cluster(address: str | None) -> Iterator[Any]:
         raise UsageError(f"The Ray cluster at {shown} cannot be reached: {_one_line(str(error))}") from None
     try:
         yield ray
-    finally:
+    except ClusterLostError:
+        raise  # there is nobody to sign off from, and to try takes a minute
+    except BaseException:
         ray.shutdown()
+        raise
+    ray.shutdown()
 
 
 def _require_server(address: str, shown: str) -> None:
-    """UsageError where nothing listens at HOST:PORT: Ray would try for a quarter of an hour."""
+    """UsageError where no server of gRPC, as Ray's are, listens at HOST:PORT: Ray would try for a quarter of
+    an hour."""
     found = _HOST_AND_PORT.fullmatch(address)
     if found is None:
         return
     try:
-        with socket.create_connection((found[1].strip("[]"), int(found[2])), timeout=_CONNECT_S):
-            pass
+        host, port = found[1].strip("[]"), int(found[2])
+        with socket.create_connection((host, port), timeout=_CONNECT_S) as connected:
+            connected.sendall(_HTTP2)
+            frame = b"" if os.environ.get("RAY_USE_TLS", "0") == "0" else _SETTINGS
+            while len(frame) < len(_SETTINGS) and (more := connected.recv(len(_SETTINGS) - len(frame))):
+                frame += more
     except (OSError, OverflowError) as error:
         raise UsageError(f"The Ray cluster at {shown} cannot be reached: {error}.") from None
+    if frame[3:4] != _SETTINGS[3:4]:
+        raise UsageError(
+            f"No Ray cluster answers at {shown}: another server does.",
+            hint="A head listens at port 6379, if `ray start` named no other; 8265 is its dashboard.",
+        )
 
 
 def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int, Any]]:
@@ -113,8 +137,15 @@ def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int
     here = str(Path.cwd())
     running = {remote.remote(here, step, work): n for n, work in enumerate(works)}
     failed: list[str] = []
+    unseen = 0
     while running:
-        ended, _ = ray.wait(list(running), num_returns=1)
+        ended, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK_S)
+        unseen = 0 if ended or _has_a_head(ray) else unseen + 1
+        if unseen == _LOOKS:
+            raise ClusterLostError(
+                "The Ray cluster no longer answers.",
+                hint="What is finished is kept; the same command judges only the rest.",
+            )
         for reference in ended:
             n = running.pop(reference)
             try:
@@ -126,6 +157,16 @@ def _run(ray: Any, step: _Step, works: Sequence[PartWork]) -> Iterator[tuple[int
             f"{len(failed)} of {len(works)} files could not be judged. {'; '.join(sorted(failed)[:5])}",
             hint="What is finished is kept; the same command judges only the rest.",
         )
+
+
+def _has_a_head(ray: Any) -> bool:
+    """Whether the cluster's head can be reached."""
+    host, _, port = str(ray.get_runtime_context().gcs_address).rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_LOOK_S):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def _in_folder(folder: str, step: _Step, work: PartWork) -> Any:

@@ -133,6 +133,27 @@ def test_a_killed_node_loses_nothing(
     check(on_ray(cluster, files, tmp_path, kill), tmp_path, files, alone)
 
 
+def test_a_head_that_dies_is_missed(files: list[str], tmp_path: Path) -> None:
+    """Ray ends the process itself after a minute, without a sentence: it has to be said before, and what is
+    finished stays."""
+    from ray.cluster_utils import Cluster
+
+    own = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+    copies = [shutil.copy(files[0], tmp_path / f"{n}.jsonl") for n in range(60)]
+    out = tmp_path / "verdicts"
+    words = [*SCAN, *copies, "--engine", "ray", "--address", own.address, "--out", str(out)]
+    scan = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while scan.poll() is None and len(list(out.glob("*"))) < 3:
+        time.sleep(0.2)
+    own.head_node.kill_gcs_server()
+    own.head_node.kill_raylet()
+    _, said = scan.communicate(timeout=100)
+    assert "The Ray cluster no longer answers" in said, said[-2000:]
+    assert "only the rest" in said
+    assert scan.returncode not in (0, -signal.SIGABRT)
+    assert len(list(out.glob("*"))) >= 3
+
+
 def test_judge_makes_columns_in_a_pipeline(cluster: Any, files: list[str]) -> None:
     """map_batches over raw lines: a verdict or damage for every line, with the columns that are kept."""
     import ray

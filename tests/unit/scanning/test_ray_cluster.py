@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +49,7 @@ class InlineRay:
     def remote(self, **_options: object) -> Callable[[Callable[..., Any]], Any]:
         return lambda step: SimpleNamespace(remote=lambda *given: lambda: step(*given))
 
-    def wait(self, waiting: Sequence[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+    def wait(self, waiting: Sequence[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
         return list(waiting[-num_returns:]), list(waiting[:-num_returns])
 
     def get(self, task: Callable[[], Any]) -> Any:
@@ -128,4 +130,30 @@ def test_a_cluster_that_is_not_there_is_a_sentence_at_once(
         ) as told:
             scan_on_ray(address, settings, Heard())
     assert "hunter2" not in str(told.value)
+    assert inline.closed == 0
+
+
+def test_another_server_than_rays_is_a_sentence_at_once(inline: InlineRay, settings: ScanSettings) -> None:
+    """The port of Ray's dashboard, or of a model server: Ray tried for a quarter of an hour."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(UsageError, match="No Ray cluster answers at") as told:
+            scan_on_ray(f"127.0.0.1:{other.server_port}", settings, Heard())
+        other.shutdown()
+    assert "6379" in str(told.value.hint)
+    assert inline.begun_in is None
+
+
+def test_a_head_that_is_gone_is_said_and_not_waited_for(
+    inline: InlineRay, settings: ScanSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray would end the process after a minute, without a sentence."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        context = SimpleNamespace(gcs_address=f"127.0.0.1:{free.getsockname()[1]}")
+        monkeypatch.setattr(inline, "wait", lambda waiting, **_: ([], waiting))
+        monkeypatch.setattr(inline, "get_runtime_context", lambda: context, raising=False)
+        with pytest.raises(StresstestError, match="no longer answers") as told:
+            scan_on_ray(None, settings, Heard())
+    assert "only the rest" in str(told.value.hint)
     assert inline.closed == 0
