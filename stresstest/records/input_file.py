@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import io
 import re
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from stresstest.config.credentials.paths import without_keys
 from stresstest.errors import UsageError
@@ -23,9 +24,14 @@ from stresstest.model.address import clean_url, without_secrets
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+T = TypeVar("T")
+
 _BUFFER = 1 << 16
 _SILENT = 30
 """Seconds that a web server may be silent; before a file is opened it is asked twice."""
+_LONGEST_ANSWER = 55.0
+"""Seconds for whatever a file system is asked: some wait without an end, for a server that is silent or sends
+a byte a second. A block of 5 MB has time at 100 KB a second."""
 _QUERIED = ("http://", "https://")
 """Addresses in which `?` begins a query and is no pattern."""
 _WITH_USERINFO = (*_QUERIED, "ftp://", "sftp://", "ssh://", "webdav://", "smb://")
@@ -113,8 +119,7 @@ def file_state(name: str) -> FileState:
         about = Path(name).stat()
         return FileState(about.st_size, str(about.st_mtime_ns))
     with _os_errors(name):
-        system, path = _file_system(name)
-        info = system.info(path)
+        info = _in_time(lambda: _info(name))
     marks = (str(info[key]) for key in _MARKS if info.get(key))
     return FileState(info.get("size"), next(marks, ""))
 
@@ -145,13 +150,8 @@ class _RemoteFile(io.RawIOBase):
     def __init__(self, name: str) -> None:
         self._name = name
         with _os_errors(name):
-            system, path = _file_system(name)
-            self._system = system  # an archive closes with its file system
-            self._file = system.open(path, "rb")
-            _limit_parts(self._file)
-            if name.startswith(_QUERIED) and not _gives_parts(self._file):
-                self._file.close()
-                self._file = system.open(path, "rb", block_size=0)
+            # An archive closes with its file system.
+            self._system, self._file = _in_time(lambda: _opened(name))
 
     def readable(self) -> bool:
         return True
@@ -161,7 +161,7 @@ class _RemoteFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         with _os_errors(self._name):
-            return int(self._file.seek(offset, whence))
+            return int(_in_time(lambda: self._file.seek(offset, whence)))
 
     def tell(self) -> int:
         return int(self._file.tell())
@@ -169,7 +169,7 @@ class _RemoteFile(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         view = memoryview(buffer)
         with _os_errors(self._name):
-            data = self._file.read(len(view))
+            data = _in_time(lambda: self._file.read(len(view)))
         view[: len(data)] = data
         return len(data)
 
@@ -178,6 +178,44 @@ class _RemoteFile(io.RawIOBase):
             with _os_errors(self._name):
                 self._file.close()
         super().close()
+
+
+def _info(name: str) -> dict[str, Any]:
+    system, path = _file_system(name)
+    return dict(system.info(path))
+
+
+def _opened(name: str) -> tuple[Any, Any]:
+    """(the file system, the file)."""
+    system, path = _file_system(name)
+    file = system.open(path, "rb")
+    _limit_parts(file)
+    if name.startswith(_QUERIED) and not _gives_parts(file):
+        file.close()
+        file = system.open(path, "rb", block_size=0)
+    return system, file
+
+
+def _in_time(action: Callable[[], T]) -> T:
+    """What a file system gives. Raises what it raises, and TimeoutError where it does not end."""
+    outcome: list[tuple[T | None, BaseException | None]] = []
+
+    def act() -> None:
+        try:
+            outcome.append((action(), None))
+        except BaseException as error:  # noqa: BLE001  raised again where it was asked for
+            outcome.append((None, error))
+
+    # A thread of its own, which nothing waits for when the program ends.
+    acting = threading.Thread(target=act, daemon=True)
+    acting.start()
+    acting.join(_LONGEST_ANSWER)
+    if not outcome:
+        raise TimeoutError(f"the server has not answered in {_LONGEST_ANSWER:.0f} s")
+    [(found, raised)] = outcome
+    if raised is not None:
+        raise raised
+    return cast(T, found)
 
 
 def _limit_parts(file: Any) -> None:

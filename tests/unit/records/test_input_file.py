@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.server
 import json
+import socket
 import sys
 import threading
 import zipfile
@@ -337,3 +339,22 @@ def test_a_library_that_fails_at_the_end_is_no_crash(tmp_path: Path, monkeypatch
     monkeypatch.setattr(raw._file, "close", close)
     with pytest.raises(OSError, match="property 'closed'"):
         file.close()
+
+
+def test_a_server_that_sends_a_byte_a_second_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never silent for long, so that no limit of the client's ends it: a scan waited without a word."""
+    monkeypatch.setattr(input_file, "_LONGEST_ANSWER", 0.6)
+    ended = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connected, _ = listening.accept()
+        with connected, contextlib.suppress(OSError):
+            while not ended.wait(0.1):
+                connected.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=(listening,), daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/a.jsonl"
+        with pytest.raises(OSError, match="the server has not answered in"):
+            input_file.open_file(address)
+        ended.set()
