@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -12,7 +13,12 @@ from stresstest.errors import UsageError
 
 _DATABASE = b"SQLite format 3\0"
 _LOOKED_AT = 1 << 20
-"""Bytes at the beginning of a file that are searched for our name."""
+"""Bytes at the beginning of a file that are searched for what only our files have."""
+_OURS = re.compile(
+    rb'<meta name="generator" content="stresstest"|<testsuites name="stresstest|"run_id": "\d{8}-\d{6}-'
+    rb"|^### stresstest check|^\| stresstest \| \d|^\| what \| how much \| known \|",
+    re.MULTILINE,
+)
 BESIDE_DATABASE = ("-journal", "-wal", "-shm")
 """Ends of the names of the files in which SQLite keeps what was written last."""
 
@@ -70,13 +76,13 @@ def refuse_link(name: str | Path) -> None:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise UsageError for a file that does not hold our name, as each of ours does: it is another program's,
-    such as the index.html of a website, and nobody has named it."""
+    """Raise UsageError for a file that has none of the marks of ours: it is somebody else's, such as the
+    index.html of a website, and nobody has named it."""
     try:
         if not path.is_file():
             return
         with path.open("rb") as file:
-            if not file.peek(1) or b"stresstest" in file.read(_LOOKED_AT):
+            if not file.peek(1) or _OURS.search(file.read(_LOOKED_AT)):
                 return
     except OSError:
         return  # whoever writes it will say why it cannot be written

@@ -35,6 +35,9 @@ def test_a_file_of_another_program_is_not_replaced_under_a_name_that_nobody_type
         in_folder(str(tmp_path), "index.html", chosen=True)
     assert "--output" in (refused.value.hint or "")
     assert in_folder(str(tmp_path), "index.html") == [str(page)]
-    for own in ("", "<title>a report of stresstest</title>"):
+    page.write_text("<h1>Results of our stresstest</h1>")
+    with pytest.raises(UsageError, match="is not overwritten"):
+        in_folder(str(tmp_path), "index.html", chosen=True)
+    for own in ("", '<meta name="generator" content="stresstest">'):
         page.write_text(own)
         assert in_folder(str(tmp_path), "index.html", chosen=True) == [str(page)]
