@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stresstest.config.credentials.names import names_credential
 from stresstest.model.address import SIGNING_FIELD
 
 _RANDOM = "[A-Za-z0-9]{20,}"
@@ -62,6 +63,12 @@ _ADDRESS = re.compile(
     rf"|[a-z][a-z0-9+.-]{{1,20}}://\S{{0,1000}}?{SIGNING_FIELD}{_NO_PLACEHOLDER}[^&\s]{{5,}})"
 )
 """An address with a password, one that is signed, and one that lets whoever knows it in."""
+_TOKEN_AS_USER = re.compile(r"://(?=[\w-]{0,100}\d)[\w-]{16,100}@[\w.-]{3,100}")
+"""An address with a key in the place of a user: a DSN of Sentry's."""
+_SIGNATURE = re.compile(r"(?:^|&)sig=[\w%+/=-]{20,}")
+"""Of Azure's shared access, without an address before it."""
+_ASSIGNED = re.compile(rf"(?:export\s+)?([A-Za-z_]\w{{0,60}})=['\"]?({_NO_PLACEHOLDER}\S{{5,}})")
+"""A variable of the environment, as `docker run -e` takes it."""
 _CONNECTION_PART = re.compile(r"(?:^|[;,\s])\s*([A-Za-z][\w ]{0,40}?)\s*=\s*([^;,\s]+)")
 _CONNECTION_SECRET = re.compile(
     r"(?i)^(?:account|shared ?access|access)[-_ ]?(?:key|signature)$|^pass(?:word|wd|phrase)?$|^pwd$"
@@ -71,8 +78,13 @@ _LONGEST_CONNECTION = 2_000
 
 def is_credential(text: str) -> bool:
     """Whether a text is a credential, or holds one. Its time is linear in the text's length."""
-    patterns = (_SCHEME, _HEADER, TOKEN, _HEADER_WITHIN, _ARGUMENT, _ADDRESS)
-    return any(pattern.search(text) for pattern in patterns) or _is_connection_string(text)
+    patterns = (_SCHEME, _HEADER, TOKEN, _HEADER_WITHIN, _ARGUMENT, _ADDRESS, _TOKEN_AS_USER, _SIGNATURE)
+    assigned = _ASSIGNED.fullmatch(text.strip())
+    return (
+        any(pattern.search(text) for pattern in patterns)
+        or _is_connection_string(text)
+        or (assigned is not None and names_credential(assigned[1]))
+    )
 
 
 def announces_credential(text: object) -> bool:
