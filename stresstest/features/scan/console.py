@@ -169,7 +169,11 @@ def _rate_words(each: GroupRate) -> str:
     name = f"{group_name(group)}: " if group_name(group) else ""
     counts = f"{format_count(group.degenerate)} of {format_count(group.requests)}"
     bounds = f"between {percent(each.low, 1)} and {percent(each.high, 1)}"
-    return f"{name}{counts}, {bounds} (one-sided bounds, each at 95 %; a two-sided 95 % interval is wider)"
+    beside = "a two-sided 95 % interval is wider"
+    if group.in_doubt:
+        answers = "1 answer" if group.in_doubt == 1 else f"{format_count(group.in_doubt)} answers"
+        beside = f"the upper one counts {answers} in doubt as failures"
+    return f"{name}{counts}, {bounds} (one-sided bounds, each at 95 %; {beside})"
 
 
 def _print_table(console: Console, result: ScanResult) -> None:
