@@ -110,7 +110,7 @@ def _symptom_section(result: RunResult) -> str:
 
 def _evidence_section(evidence: Sequence[Evidence]) -> str:
     if not evidence:
-        return "Nothing fails, so there is nothing to attribute."
+        return "No failure was seen, so there is nothing to attribute."
     rows = [(str(e.plane), e.stance, escape_inline(e.source), escape_inline(e.fact)) for e in evidence]
     return markdown_table(("plane", "", "source", "fact"), rows)
 

@@ -29,18 +29,18 @@ def sample(failing: int, n: int = N, *, onset: int = 300, reach: int = T) -> lis
 
 
 def stored(store: str, run_id: str, generations: list[Generation], **more: Any) -> str:
-    """A finished run with these generations. more: created, model, decoding, status, profile fields."""
+    """A finished run with these generations. more: created, model, decoding, parent, status, profile."""
     run: Run = make_run(
         run_id,
         created=more.pop("created", 1000.0),
         subject=Subject(more.pop("model", "lab"), more.pop("task", "narrative"), "it"),
     )
     decoding = more.pop("decoding", run.settings.decoding)
-    status = more.pop("status", RunStatus.DONE)
+    status, parent = more.pop("status", RunStatus.DONE), more.pop("parent", None)
     run = replace(
         run,
         status=status,
-        settings=replace(run.settings, decoding=decoding, rigor="quick"),
+        settings=replace(run.settings, decoding=decoding, rigor="quick", parent=parent),
         profile=replace(run.profile, **more),
     )
     with open_store(store) as opened:

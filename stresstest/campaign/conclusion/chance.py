@@ -27,7 +27,8 @@ def results_beside(
     """The results among which T may have been chosen: of the same prompts, model and language, whatever the
     decoding, or cells of one sweep, that tolerate no less. of_subject: all results of the run's subject.
 
-    A run that was diagnosed does not count beside that of its remedy: tests of their own chose that.
+    A run that was diagnosed does not count beside that of its remedy, nor do others with its decoding: tests
+    of their own chose the remedy.
     """
     beside = {each.run_id: each for each in of_subject if each.prompts_digest == run.prompts_digest}
     swept: set[str] = set()
@@ -36,10 +37,13 @@ def results_beside(
             swept.update(cell["run_id"] for cell in body["cells"])
     if swept - beside.keys():
         beside |= {each.run_id: each for each in store.thresholds() if each.run_id in swept}
+    parent = run.settings.parent
+    remedied = next((each.decoding for each in of_subject if each.run_id == parent), run.settings.decoding)
     return [
         each
         for each in beside.values()
-        if each.run_id not in (run.id, run.settings.parent)
+        if each.run_id not in (run.id, parent)
+        and (remedied == run.settings.decoding or each.decoding != remedied)
         and each.simulated == run.profile.simulated
         and each.threshold.alpha >= own.alpha
     ]
@@ -66,12 +70,12 @@ def chance_note(result: RunResult, others: Sequence[StoredThreshold]) -> str | N
     of_it = "certified nothing" if least is None else f"certified T = {least:,}"
     cap = safe_max_tokens(joint, run.settings.margin)
     capped = "" if cap is None else f" (a safe max_tokens of {cap:,})"
-    holds = f"T = {joint.tokens:,}{capped}" if joint.certified and joint.tokens else "no T"
+    holds = f"T = {joint.tokens:,}{capped} holds" if joint.certified and joint.tokens else "no T holds"
     return (
         f"{len(lower)} of {among} results for these prompts {'is' if len(lower) == 1 else 'are'} much lower "
         f"(run {lowest.run_id} {of_it}). If this one was chosen for its T, or measured again until it "
-        f"passed, T = {own.tokens:,} may be chance: what holds of the best of {among} with the same "
-        f"confidence is {holds}."
+        f"passed, T = {own.tokens:,} may be chance: for the best of {among}, {holds} with the same "
+        f"confidence."
     )
 
 

@@ -44,12 +44,25 @@ def test_the_one_lucky_run_of_several_is_told(tmp_path: Path, alike: bool) -> No
     [told] = _chance(store, "lucky")
     assert told.startswith("4 of 5 results for these prompts are much lower (run low")
     assert "T = 700 may be chance" in told
-    assert told.endswith("what holds of the best of 5 with the same confidence is T = 59.")
+    assert told.endswith("for the best of 5, T = 59 holds with the same confidence.")
     code, out, err = command("--store", store, "recommend", "--like", "lucky", "--format", "vllm")
     assert code == 0
     assert "max_new_tokens" in out
     assert told in err
     assert not _chance(store, "low1")
+
+
+def test_a_remedy_is_not_doubted_for_what_it_remedied(tmp_path: Path) -> None:
+    """A check of the model as it was, after its diagnosis: the limit that `diagnose` recommends was doubted,
+    as if it were one of two draws."""
+    store = _store(tmp_path)
+    remedy = Decoding(repetition_penalty=1.15)
+    _measure(store, "first", 6)
+    _measure(store, "safe", 1, created=2000.0, decoding=remedy, parent="first")
+    _measure(store, "again", 6, created=3000.0)
+    assert not _chance(store, "safe")
+    _measure(store, "other", 6, created=4000.0, decoding=remedy)
+    assert _chance(store, "safe")
 
 
 def test_what_holds_of_the_best_is_not_doubted(tmp_path: Path) -> None:
