@@ -9,6 +9,7 @@ from typing import TextIO
 
 from stresstest.campaign.execution.events import (
     AttemptRetried,
+    GenerationAdvanced,
     GenerationEvent,
     GenerationFinished,
 )
@@ -25,6 +26,9 @@ from stresstest.render.text import (
     subject_name,
 )
 
+_SILENT_S = 60.0
+"""Seconds without a line after which one says that tokens still arrive: long answers take minutes."""
+
 
 class PlainProgress(Progress):
     """Writes one line per event to stderr or `stream`, without control sequences."""
@@ -40,6 +44,8 @@ class PlainProgress(Progress):
         self._stage_began = self._started
         self._kv: float | None = None
         self._cuts: Mapping[str, int] = {}
+        self._arrived: dict[str, int] = {}
+        self._last_line = self._started
 
     def _status_text(self) -> str:
         """The state of the stage: KV cache usage, degenerate answers so far, throughput, time left."""
@@ -52,8 +58,17 @@ class PlainProgress(Progress):
         degenerate = f" · {self._degenerate} degenerate so far"
         return f"{kv}{degenerate} · {self._tokens / elapsed:.0f} tokens/s · ends in {duration(left)}"
 
+    def _under_way(self) -> str:
+        """Of the answers that have begun and not ended: how many, and how far the longest is."""
+        number = len(self._arrived)
+        longest = format_count(max(self._arrived.values(), default=0))
+        answers = "1 answer has" if number == 1 else f"{number} answers have"
+        of_them = "" if number == 1 else ", the longest"
+        return f"{self._done}/{self._stage_size} ended; {answers} begun{of_them} with {longest} tokens so far"
+
     def _print_line(self, text: str) -> None:
-        elapsed = int(time.monotonic() - self._started)
+        self._last_line = time.monotonic()
+        elapsed = int(self._last_line - self._started)
         self._out.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {single_line(text)}\n")
         self._out.flush()
 
@@ -74,13 +89,19 @@ class PlainProgress(Progress):
     def measuring(self, what: str, total: int, cuts: Mapping[str, int] | None = None) -> None:
         """Begin a stage of `total` generations."""
         self._cuts = cuts or {}
+        self._arrived.clear()
         self._done, self._tokens = 0, 0
         self._stage_began = time.monotonic()
         self._stage_size = total
         self._print_line(what)
 
     def event(self, event: GenerationEvent) -> None:
-        if isinstance(event, GenerationFinished):
+        if isinstance(event, GenerationAdvanced):
+            self._arrived[event.key] = event.tokens
+            if time.monotonic() - self._last_line >= _SILENT_S:
+                self._print_line(self._under_way())
+        elif isinstance(event, GenerationFinished):
+            self._arrived.pop(event.generation.key, None)
             self._done += 1
             self._tokens += event.generation.output_tokens
             self._degenerate += event.generation.verdict.degenerate

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stresstest.campaign.execution.events import AlarmRaised, GenerationFinished
+from stresstest.campaign.execution.events import AlarmRaised, GenerationAdvanced, GenerationFinished
 from stresstest.model import SymptomKind
 from stresstest.render.plain_progress import PlainProgress
 from tests.support.generations import make, make_job
@@ -37,6 +37,23 @@ def test_an_onset_in_a_continued_answer_counts_from_its_first_token() -> None:
     plain.measuring("unchanged: 1 fork, nothing changed", 1, {answer.key: 600})
     plain.event(GenerationFinished(answer))
     assert "300 tokens after the cut at 600, loop from token 720" in out.getvalue()
+
+
+def test_a_minute_without_a_line_is_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipeline's log, eight answers of 16,000 tokens were five minutes of silence."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("stresstest.render.plain_progress.time.monotonic", lambda: clock.now)
+    out = io.StringIO()
+    plain = PlainProgress(out)
+    plain.measuring("certify", 8)
+    for clock.now in range(1, 130):
+        plain.event(GenerationAdvanced("a", 16 * clock.now))
+        plain.event(GenerationAdvanced("b", 20 * clock.now))
+    lines = out.getvalue().splitlines()
+    assert lines[1:] == [
+        "[01:00] 0/8 ended; 2 answers have begun, the longest with 1,180 tokens so far",
+        "[02:00] 0/8 ended; 2 answers have begun, the longest with 2,380 tokens so far",
+    ]
 
 
 def test_the_time_left_counts_what_runs_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
