@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 
-from stresstest.detectors.text.templated import without_model_turns
+from stresstest.detectors.text.templated import asked_in, without_model_turns
 from stresstest.model import RIGORS, Message, RunSettings
 from stresstest.tasks import UNITS, Prompt, PromptsFile, Task, load_prompts, load_task
 
@@ -89,10 +89,7 @@ def requested_text(prompt: Prompt) -> str | None:
     if prompt.text is not None:
         return without_model_turns(prompt.text)
     others = [m.content for m in prompt.messages if m.role not in ("assistant", "tool")]
-    asked = [without_model_turns(content) for content in others]
-    if len(others) == len(prompt.messages) and not any(each is not None for each in asked):
-        return None
-    return "\n".join(whole if each is None else each for whole, each in zip(others, asked, strict=True))
+    return asked_in(others, all_of_them=len(others) == len(prompt.messages))
 
 
 def load_prompt_source(settings: RunSettings) -> PromptSource:

@@ -105,6 +105,15 @@ def without_model_turns(prompt: str) -> str | None:
     return asked if kept == prompt else kept
 
 
+def asked_in(contents: Sequence[str], *, all_of_them: bool) -> str | None:
+    """What was asked in the messages that are neither the model's nor a tool's, some of which may hold a
+    history. all_of_them: there are no others; then None where nothing is taken out of them."""
+    asked = list(map(without_model_turns, contents))
+    if all_of_them and all(each is None for each in asked):
+        return None
+    return "\n".join(whole if each is None else each for whole, each in zip(contents, asked, strict=True))
+
+
 def _without_own_turns(prompt: str) -> str | None:
     for begins, ends in _TEMPLATES:
         first = prompt.find(begins)

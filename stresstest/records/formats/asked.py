@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stresstest.detectors.text.templated import without_model_turns
+from stresstest.detectors.text.templated import asked_in, without_model_turns
 from stresstest.model import Message
 from stresstest.model.texts.times_and_ids import steady, without_times_and_ids
 from stresstest.records.formats.adapter import Row
@@ -211,11 +211,7 @@ def requested_text(value: Any) -> str | None:
         return without_model_turns(value)
     turns = _turns(value)
     others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS | TOOL_SPEAKS]
-    contents = list(_contents(others))
-    asked = [without_model_turns(content) for content in contents]
-    if len(others) == len(turns) and not any(each is not None for each in asked):
-        return None
-    return "\n".join(whole if each is None else each for whole, each in zip(contents, asked, strict=True))
+    return asked_in(list(_contents(others)), all_of_them=len(others) == len(turns))
 
 
 def _turns(value: Any) -> list[Any]:
