@@ -98,11 +98,11 @@ def without_model_turns(prompt: str) -> str | None:
     recognised: in a known template, or in one whose head of such a turn stands at the end of the prompt and
     before."""
     asked = _without_own_turns(prompt)
-    kept = prompt if asked is None else asked
+    before = kept = f"\n{prompt if asked is None else asked}"  # a label may be the first of all
     for begins, ends in _TOOLS:
         if begins in kept:
             kept = _without(kept, begins, _any_of(ends))
-    return asked if kept == prompt else kept
+    return asked if kept == before else kept.removeprefix("\n")
 
 
 def asked_in(contents: Sequence[str], *, all_of_them: bool) -> str | None:

@@ -15,12 +15,10 @@ from stresstest.records.formats.adapter import Row
 from stresstest.records.formats.bodies.answer import RecordedAnswer
 from stresstest.records.formats.bodies.content import join_content
 from stresstest.records.formats.bodies.turns import (
-    MODEL_SPEAKS,
-    TOOL_SPEAKS,
+    asks,
     before_the_answer,
     beside_text,
     refuse_longer_ending,
-    role_of,
     unwrap_turn,
 )
 from stresstest.records.formats.json_values import structure_in
@@ -210,7 +208,7 @@ def requested_text(value: Any) -> str | None:
     if isinstance(value, str):
         return without_model_turns(value)
     turns = _turns(value)
-    others = [turn for turn in turns if role_of(turn) not in MODEL_SPEAKS | TOOL_SPEAKS]
+    others = list(filter(asks, turns))
     return asked_in(list(_contents(others)), all_of_them=len(others) == len(turns))
 
 

@@ -14,11 +14,11 @@ from stresstest.detectors.languages.named import (
     named_languages,
     without_abilities,
 )
-from stresstest.detectors.text.templated import system_turn
+from stresstest.detectors.text.templated import system_turn, without_model_turns
 from stresstest.detectors.text.thinking import thinking_end
 from stresstest.model.scanned import OTHER_LANGUAGE, UNKNOWN_NAME
 from stresstest.records import Record
-from stresstest.records.formats.bodies.turns import MODEL_SPEAKS, TOOL_SPEAKS
+from stresstest.records.formats.bodies.turns import may_ask
 from stresstest.scanning.job import GroupKey, GroupLanguages, ScanJob, group_key
 
 _FIRST_ANSWERS = 40
@@ -92,10 +92,12 @@ def languages_named(record: Record) -> NamedLanguages:
 def _parts_that_ask(record: Record) -> Iterator[str]:
     if record.messages:
         for message in record.messages:
-            if message.role.lower() in MODEL_SPEAKS | TOOL_SPEAKS:
+            if not may_ask(message.role):
                 continue  # a greeting that lists what the model speaks, a page with a menu of languages
             told = message.role.lower() in _SYSTEM
-            yield without_abilities(message.content) if told else message.content
+            asked = without_model_turns(message.content)
+            asked = message.content if asked is None else asked
+            yield without_abilities(asked) if told else asked
         return
     prompt = _requested(record)
     system = system_turn(prompt)

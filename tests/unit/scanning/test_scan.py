@@ -884,7 +884,14 @@ _CHINESE = "这座城市的历史非常悠久，人们每天都在河边散步�
 
 
 @pytest.mark.parametrize(
-    ("role", "before"), [("assistant", _ABLE), ("tool", _MENU), ("assistant", f"{_ABLE}\n{_CHINESE}")]
+    ("role", "before"),
+    [
+        ("assistant", _ABLE),
+        ("tool", _MENU),
+        ("tool-response", _MENU),
+        ("assistant", f"{_ABLE}\n{_CHINESE}"),
+        ("user", f"Observation:\n{_MENU}"),
+    ],
 )
 def test_a_greeting_and_a_page_welcome_no_language(tmp_path: Path, role: str, before: str) -> None:
     """What the model said of itself, a site's menu, and the model's own earlier drift: a third of the answers

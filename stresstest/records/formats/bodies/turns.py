@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,9 +15,25 @@ from stresstest.records.formats.bodies.content import join_content, message_text
 from stresstest.records.formats.bodies.reasoning import find_reasoning
 from stresstest.records.record import LONG_ANSWER, UnreadableError
 
-TOOL_SPEAKS = frozenset({"tool", "function", "ipython", "observation", "tool_response", "tool_result"})
-MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent"})
+TOOL_SPEAKS = frozenset(
+    {"tool", "function", "ipython", "observation", "tool_response", "tool_result", "tool_call", "environment"}
+    | {"toolresult", "toolresponse", "function_call_output", "functionexecutionresult"}
+)
+MODEL_SPEAKS = frozenset({"assistant", "gpt", "model", "chatgpt", "bot", "ai", "agent", "chatbot"})
 _ASKS = frozenset({"system", "developer", "user", "human"})
+_ASKS_TOO = _ASKS | {
+    "prompter",
+    "customer",
+    "client",
+    "student",
+    "instruction",
+    "question",
+    "input",
+    "none",
+    "",
+}
+_CLASS = re.compile(r"(?:message)?(?:chunk)?$")
+"""What LangChain's and AutoGen's classes have behind the speaker's name."""
 _SAID = frozenset({"content", "tool_calls", "function_call", "text", "value"})
 _IDS = frozenset(
     {"id", "call_id", "tool_use_id", "tool_call_id", "uuid", "index", "cache_control"}
@@ -88,6 +105,8 @@ def unwrap_turn(turn: Any) -> Any:
     """A turn as such: LangChain keeps its content a level lower, and calls its speaker a type."""
     if not isinstance(turn, dict):
         return turn
+    if turn.get("type") == "constructor" and isinstance(turn.get("id"), list) and turn["id"]:
+        turn = {**turn, "type": turn["id"][-1]}  # LangChain.js names the class there alone
     inner = (turn.get(key) for key in ("data", "kwargs"))
     held = next((each for each in inner if isinstance(each, dict) and "content" in each), turn)
     spoken = _speaker(held) or _speaker(turn)
@@ -95,12 +114,36 @@ def unwrap_turn(turn: Any) -> Any:
 
 
 def _speaker(turn: Mapping[str, Any]) -> Any:
-    return turn.get("role") or turn.get("type")
+    return _named_speaker(turn) or turn.get("type")
+
+
+def _named_speaker(turn: Mapping[str, Any]) -> Any:
+    is_autogens = str(turn.get("type", "")).endswith("Message")
+    return turn.get("role") or (turn.get("source") if is_autogens else None)
 
 
 def role_of(turn: Any) -> str | None:
-    """Who speaks; LangChain calls it the type of a message."""
-    return str(_speaker(turn)).lower() if isinstance(turn, dict) else None
+    """Who speaks; LangChain calls it the type of a message, or its class."""
+    return speaker_named(str(_speaker(turn))) if isinstance(turn, dict) else None
+
+
+def speaker_named(name: str) -> str:
+    """The speaker by any of its names: `AIMessageChunk` is "ai", `tool-response` is "tool_response"."""
+    lower = name.lower().replace("-", "_")
+    return _CLASS.sub("", lower) or lower
+
+
+def asks(turn: Any) -> bool:
+    """Whether a turn asks for something: not the model's, a tool's, or that of another agent."""
+    if not isinstance(turn, dict):
+        return True
+    role, named = role_of(turn), _named_speaker(turn) is not None
+    return role not in MODEL_SPEAKS | TOOL_SPEAKS and (not named or role in _ASKS_TOO)
+
+
+def may_ask(name: str) -> bool:
+    """The same of a speaker's name."""
+    return speaker_named(name) in _ASKS_TOO
 
 
 def _said(turn: Mapping[str, Any]) -> Iterator[str]:

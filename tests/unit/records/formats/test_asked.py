@@ -118,3 +118,33 @@ def test_a_history_within_a_message_is_no_request() -> None:
         assert record.requested_text is not None
         assert "valve" not in record.requested_text
     assert read({"messages": [{"role": "user", "content": loop}], "text": "So."}).requested_text is None
+
+
+_JS = {"lc": 1, "type": "constructor", "kwargs": {"content": "SAID"}}
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"role": "assistant", "content": "SAID"},
+        {"type": "AIMessageChunk", "data": {"content": "SAID", "type": "AIMessageChunk"}},
+        {**_JS, "id": ["langchain_core", "messages", "AIMessage"]},
+        {**_JS, "id": ["langchain_core", "messages", "ToolMessage"]},
+        {"role": "tool-response", "content": "SAID"},
+        {"role": "toolResult", "content": "SAID"},
+        {"role": "CHATBOT", "content": "SAID"},
+        {"type": "TextMessage", "source": "weather_agent", "content": "SAID"},
+        {"type": "AssistantMessage", "source": "planner", "content": "SAID"},
+        {"role": "user", "content": "Observation:\nSAID"},
+        {"role": "user", "content": "<tool_response>\nSAID\n</tool_response>"},
+    ],
+)
+def test_whoever_is_no_user_asks_for_nothing(turn: dict[str, Any]) -> None:
+    """A menu of languages on a page, or a greeting, welcomed Chinese, and the gate passed at five times its
+    limit: the names of speakers were a closed list."""
+    asked = [{"role": "user", "content": "Why?"}, turn, {"type": "human", "content": "More."}]
+    record = read({"messages": asked, "text": "So."})
+    assert record.requested_text is not None
+    assert "SAID" not in record.requested_text
+    assert "Why?" in record.requested_text
+    assert "More." in record.requested_text
