@@ -11,6 +11,7 @@ import io
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -198,24 +199,21 @@ def _opened(name: str) -> tuple[Any, Any]:
 
 def _in_time(action: Callable[[], T]) -> T:
     """What a file system gives. Raises what it raises, and TimeoutError where it does not end."""
-    outcome: list[tuple[T | None, BaseException | None]] = []
+    answered: Future[T] = Future()
 
     def act() -> None:
         try:
-            outcome.append((action(), None))
-        except BaseException as error:  # noqa: BLE001  raised again where it was asked for
-            outcome.append((None, error))
+            answered.set_result(action())
+        except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            answered.set_exception(error)
 
     # A thread of its own, which nothing waits for when the program ends.
     acting = threading.Thread(target=act, daemon=True)
     acting.start()
     acting.join(_LONGEST_ANSWER)
-    if not outcome:
+    if not answered.done():
         raise TimeoutError(f"the server has not answered in {_LONGEST_ANSWER:.0f} s")
-    [(found, raised)] = outcome
-    if raised is not None:
-        raise raised
-    return cast(T, found)
+    return answered.result()
 
 
 def _limit_parts(file: Any) -> None:

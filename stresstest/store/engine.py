@@ -98,10 +98,9 @@ def _engine(address: Address) -> Engine:
     if address.url.get_backend_name() != "sqlite":
         # A pooler such as PgBouncer may send each transaction to another server, which has not prepared what
         # the last one has. libpq waits for ever by default; a URL may say otherwise.
-        settings: dict[str, Any] = {**NETWORK, "client_encoding": "utf8", "prepare_threshold": None}
-        settings = {name: value for name, value in settings.items() if name not in address.url.query}
-        if "connect_timeout" not in address.url.query:
-            settings["connect_timeout"] = BUSY_SECONDS
+        settings: dict[str, Any] = {"client_encoding": "utf8", "prepare_threshold": None}
+        waiting = {**NETWORK, "connect_timeout": BUSY_SECONDS}
+        settings |= {name: value for name, value in waiting.items() if name not in address.url.query}
         engine = create_engine(address.url, hide_parameters=True, pool_pre_ping=True, connect_args=settings)
         bound_waiting(engine, BUSY_SECONDS)
         return engine

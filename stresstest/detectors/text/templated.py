@@ -117,8 +117,11 @@ def asked_in(contents: Sequence[str], *, all_of_them: bool) -> str | None:
 def _without_own_turns(prompt: str) -> str | None:
     for begins, ends in _TEMPLATES:
         first = prompt.find(begins)
-        if first >= 0 and _any_of(ends).search(prompt, first + len(begins)):
-            return _without(prompt, begins, _any_of(ends))
+        if first < 0:
+            continue
+        others = _any_of(ends)
+        if others.search(prompt, first + len(begins)):
+            return _without(prompt, begins, others)
     heads = _heads_at_its_end(prompt)
     return None if heads is None else _without(prompt, heads[0], _any_of(heads[1:]))
 

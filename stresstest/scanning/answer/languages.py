@@ -74,13 +74,14 @@ def infer_own_language(record: Record, of_group: str) -> tuple[str | None, str |
     own = infer_language(text)
     if own == of_group:
         return of_group, "group"
-    asked = infer_language(_requested(record)) if _requested(record) else None
-    if own is not None and own != asked and _demands_alone(_requested(record), of_group, own):
+    requested = _requested(record)
+    asked = infer_language(requested) if requested else None
+    if own is not None and own != asked and _demands_alone(requested, of_group, own):
         return of_group, "prompt"
     if own is not None and is_spelled_like(text[:_BEGINNING], own):
         return own, "prompt" if own == asked else OTHER_LANGUAGE
-    in_groups = asked == of_group or begins_in(_requested(record), of_group)
-    is_groups = in_groups and not may_want_latin_spelling(_requested(record))
+    in_groups = asked == of_group or begins_in(requested, of_group)
+    is_groups = in_groups and not may_want_latin_spelling(requested)
     return (of_group, "group") if is_groups or begins_in(text, of_group) else (None, None)
 
 
